@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+#
+#   make                library and command
+#   make modules        kernel modules for the running kernel (or KDIR=...)
+#   make check          all tests, sets itself up (needs root)
+#   make check-full     the same and the long runs
+#   make demo           see the wrap on an affected kernel in QEMU (needs root)
+#   make install        DESTDIR, prefix; `make uninstall` takes it back
+#
+# V=1 shows commands; O=DIR builds elsewhere; SANITIZE=address,undefined;
+# WERROR=1.
+
+VERSION := $(shell cat VERSION)
+SOMAJOR := 0
+
+O	?= build
+V	?= 0
+CC	?= cc
+CFLAGS	?= -O2 -g
+WERROR	?=
+SANITIZE ?=
+
+prefix	?= /usr/local
+bindir	?= $(prefix)/bin
+libdir	?= $(prefix)/lib
+includedir ?= $(prefix)/include
+mandir	?= $(prefix)/share/man
+srcdir_dkms ?= /usr/src
+udevrulesdir ?= /usr/lib/udev/rules.d
+unitdir	?= /usr/lib/systemd/system
+INSTALL	?= install
+PKG_CONFIG ?= pkg-config
+
+ifeq ($(V),0)
+Q := @
+say = @printf '  %-7s %s\n' '$(1)' '$(2)';
+MAKEFLAGS += --no-print-directory
+endif
+
+warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+ifneq ($(WERROR),)
+warnings += -Werror
+endif
+ifneq ($(SANITIZE),)
+sanitize := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+
+lib_pkgs  := libibverbs libnl-3.0 libnl-route-3.0
+tool_pkgs := jansson
+lib_cflags  = $(shell $(PKG_CONFIG) --cflags $(lib_pkgs))
+lib_libs    = $(shell $(PKG_CONFIG) --libs $(lib_pkgs)) -ldl -lpthread
+tool_cflags = $(shell $(PKG_CONFIG) --cflags $(tool_pkgs))
+tool_libs   = $(shell $(PKG_CONFIG) --libs $(tool_pkgs))
+
+base_cflags = -std=gnu11 -D_GNU_SOURCE -DMRG_VERSION_STRING='"$(VERSION)"' \
+	-Ilib/include -Ilib -Ikmod/uapi -fvisibility=hidden -fPIC $(warnings) $(sanitize)
+
+lib_srcs   := $(filter-out lib/tools/% lib/guard/%,$(wildcard lib/*/*.c lib/*/*/*.c))
+tool_srcs  := $(wildcard lib/tools/*.c lib/tools/*/*.c)
+unit_srcs  := $(wildcard tests/unit/*.c)
+
+lib_objs   := $(lib_srcs:%.c=$(O)/%.o)
+tool_objs  := $(tool_srcs:%.c=$(O)/%.o)
+unit_bins  := $(unit_srcs:tests/unit/%.c=$(O)/tests/unit/%)
+
+archive := $(O)/libmrguard.a
+shlib   := $(O)/libmrguard.so.$(VERSION)
+command := $(O)/mrguard
+
+.PHONY: all modules check check-full demo install uninstall clean version-check unit
+
+all: version-check $(archive) $(shlib) $(command) $(O)/mrguard.pc
+
+$(O)/%.o: %.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+$(archive): $(lib_objs)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(shlib): $(lib_objs) lib/libmrguard.map
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libmrguard.so.$(SOMAJOR) -Wl,--version-script=lib/libmrguard.map \
+		$(if $(SANITIZE),,-Wl,-z,defs) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(lib_objs) $(lib_libs)
+	$(Q)ln -sf $(@F) $(O)/libmrguard.so.$(SOMAJOR)
+	$(Q)ln -sf $(@F) $(O)/libmrguard.so
+
+# The command uses public functions only, so it is linked to the shared library.
+$(command): $(tool_objs) $(shlib)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(tool_objs) -L$(O) -lmrguard \
+		-Wl,-rpath,'$$ORIGIN' $(tool_libs) $(lib_libs)
+
+$(O)/tests/unit/%: tests/unit/%.c $(archive)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) -Itests $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
+		$(archive) -lcmocka $(lib_libs) $(tool_libs) -lm
+
+unit: $(unit_bins)
+
+$(O)/mrguard.pc: lib/mrguard.pc.in VERSION
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
+		-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|' $< > $@
+
+version-check:
+	$(Q)tests/lint/version VERSION
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+modules:
+	$(Q)$(MAKE) -C kmod KDIR=$(KDIR)
+
+check check-full: FORCE
+	$(Q)tests/check $(if $(filter check-full,$@),--full)
+
+demo: FORCE
+	$(Q)tests/demo
+
+.PHONY: FORCE
+FORCE:
+
+install: all
+	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/mrguard
+	$(INSTALL) -m 0755 $(shlib) $(DESTDIR)$(libdir)/
+	ln -sf libmrguard.so.$(VERSION) $(DESTDIR)$(libdir)/libmrguard.so.$(SOMAJOR)
+	ln -sf libmrguard.so.$(VERSION) $(DESTDIR)$(libdir)/libmrguard.so
+	$(INSTALL) -m 0644 $(archive) $(DESTDIR)$(libdir)/
+	$(INSTALL) -m 0644 $(O)/mrguard.pc $(DESTDIR)$(libdir)/pkgconfig/
+	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
+	$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $(O)/mrguard.installed $(tool_objs) -L$(O) -lmrguard \
+		-Wl,-rpath,$(libdir) $(tool_libs) $(lib_libs)
+	$(INSTALL) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
+	for s in 1 3 4 5 7 8; do for m in lib/man/*.$$s; do \
+		[ -e "$$m" ] || continue; \
+		$(INSTALL) -D -m 0644 $$m $(DESTDIR)$(mandir)/man$$s/$$(basename $$m); done; done
+
+uninstall:
+	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/libmrguard.a $(DESTDIR)$(libdir)/libmrguard.so \
+		$(DESTDIR)$(libdir)/libmrguard.so.$(SOMAJOR) $(DESTDIR)$(libdir)/libmrguard.so.$(VERSION) \
+		$(DESTDIR)$(libdir)/pkgconfig/mrguard.pc
+	rm -rf $(DESTDIR)$(includedir)/mrguard
+	for m in lib/man/*.[1-8]; do [ -e "$$m" ] || continue; \
+		rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$$(basename $$m); done
+
+clean:
+	rm -rf $(O)
+
+-include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(unit_bins:=.d)

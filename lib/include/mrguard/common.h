@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What every mrguard header needs: visibility, and how failures are told. */
+#ifndef MRGUARD_COMMON_H
+#define MRGUARD_COMMON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MRG_API __attribute__((visibility("default")))
+
+/**
+ * struct mrg_error - why a call failed
+ * @code:	the -errno that the call returned
+ * @stage:	which step failed, a short fixed word or two ("check fd",
+ *		"register piece")
+ * @piece:	index of the MR piece concerned, or -1
+ * @cause:	one sentence: what was wrong, with value and limit
+ * @remedy:	one sentence: what to do; "" where nothing can be done
+ */
+struct mrg_error {
+	int code;
+	int piece;
+	char stage[32];
+	char cause[256];
+	char remedy[256];
+};
+
+/**
+ * mrg_version() - the library's version, such as "0.1.0"
+ *
+ * Return: a string that lives as long as the process.  Any thread.
+ */
+MRG_API const char *mrg_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* MRGUARD_COMMON_H */

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MRGUARD_MRGUARD_H
+#define MRGUARD_MRGUARD_H
+
+#include <mrguard/common.h>
+#include <mrguard/host.h>
+#include <mrguard/plan.h>
+
+#endif /* MRGUARD_MRGUARD_H */
