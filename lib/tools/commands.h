@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The subcommands of mrguard.  Each is one function that gets its own words
+ * (argv[0] is "mrguard NAME", for usage lines) and returns the exit status.
+ * A new one is declared here and listed in the table of main.c.
+ */
+#ifndef TOOLS_COMMANDS_H
+#define TOOLS_COMMANDS_H
+
+/* What a shell can rely on; mrguard(1) and each command's page say more. */
+enum mrg_exit {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,		/* also argp's own, set by main() */
+	EXIT_AT_RISK = 3,
+};
+
+int cmd_info(int argc, char **argv);
+int cmd_layout(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
+
+#endif

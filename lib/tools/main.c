@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* mrguard: finds the subcommand and hands over. */
+#include <argp.h>
+#include <locale.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mrguard/common.h>
+
+#include "commands.h"
+
+/* The groups of --help, in its order. */
+enum group { GROUP_BUFFER, GROUP_HOST, GROUP_DATA, GROUPS };
+
+static const char *const group_titles[GROUPS] = {
+	[GROUP_BUFFER] = "About a buffer",
+	[GROUP_HOST] = "About this host",
+	[GROUP_DATA] = "With real bytes",
+};
+
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	enum group group;
+	const char *summary;
+};
+
+static const struct command commands[] = {
+	{ "info", cmd_info, GROUP_HOST,
+	  "module, kernel walk and RDMA devices" },
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void print_group(FILE *out, enum group group)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (commands[i].group != group)
+			continue;
+		if (!any)
+			fprintf(out, "\n%s:\n", group_titles[group]);
+		any = true;
+		fprintf(out, "  %-10s %s\n", commands[i].name,
+			commands[i].summary);
+	}
+}
+
+static void print_help(FILE *out)
+{
+	fputs("Usage: mrguard COMMAND [OPTION...]\n"
+	      "RDMA memory registration that cannot wrap.\n", out);
+	for (int group = 0; group < GROUPS; group++)
+		print_group(out, (enum group)group);
+	fputs("\n`mrguard COMMAND --help' lists a command's options; mrguard(7) "
+	      "explains the whole.\n", out);
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
+	return NULL;
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+	char title[32];
+
+	snprintf(title, sizeof(title), "mrguard %s", command->name);
+	argv[0] = title;
+	return command->run(argc, argv);
+}
+
+static int usage_error(const char *what, const char *word)
+{
+	fprintf(stderr, "mrguard: %s%s%s\nTry `mrguard --help'.\n", what,
+		word ? " " : "", word ? word : "");
+	return EXIT_USAGE;
+}
+
+/* `mrguard help plan' is `mrguard plan --help'. */
+static int cmd_help(int argc, char **argv)
+{
+	char *help[] = { NULL, (char[]){ "--help" }, NULL };
+	const struct command *command;
+
+	if (argc < 2) {
+		print_help(stdout);
+		return EXIT_OK;
+	}
+	command = find_command(argv[1]);
+	if (!command)
+		return usage_error("no such command:", argv[1]);
+	return run_command(command, 2, help);
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command;
+
+	setlocale(LC_ALL, "");
+	argp_err_exit_status = EXIT_USAGE;
+
+	if (argc < 2)
+		return usage_error("a command is missing", NULL);
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		print_help(stdout);
+		return EXIT_OK;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("mrguard %s\n", mrg_version());
+		return EXIT_OK;
+	}
+	if (!strcmp(argv[1], "help"))
+		return cmd_help(argc - 1, argv + 1);
+	command = find_command(argv[1]);
+	if (!command)
+		return usage_error("no such command:", argv[1]);
+	return run_command(command, argc - 1, argv + 1);
+}
