@@ -229,6 +229,15 @@ struct mrg_ioc_blocks {
  * @stuck_special: OUT	... since a VMA is special (hugetlb, device, ...)
  * @stuck_file:	OUT	... since file or offset do not continue
  * @stuck_other: OUT	... since policy, name or userfaultfd differ
+ * @mapped:	OUT	bytes of the range that VMAs cover; less than its length:
+ *			there is a hole
+ * @special:	OUT	VMAs in the range with VM_IO, VM_PFNMAP, VM_MIXEDMAP or
+ *			VM_DONTEXPAND (hugetlb has it): once cut they stay cut,
+ *			and from 7.2 MADV_DOFORK is refused on them
+ * @unwritten:	OUT	private writable VMAs in the range without an anon_vma:
+ *			pieces cut from one and then written never merge
+ * @page_size:	OUT	largest page by which a VMA in the range can be cut
+ *			(hugetlb), else the host page; 0 where nothing is mapped
  *
  * Another process needs CAP_SYS_PTRACE over its user namespace.
  *
@@ -251,6 +260,10 @@ struct mrg_ioc_vma {
 	__u64 stuck_special;
 	__u64 stuck_file;
 	__u64 stuck_other;
+	__u64 mapped;
+	__u64 special;
+	__u64 unwritten;
+	__u64 page_size;
 };
 
 #define MRG_VMA_RANGE		(1U << 0)	/* count in [start, end) too */

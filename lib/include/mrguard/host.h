@@ -112,6 +112,7 @@ struct mrg_vma_counts {
 	uint64_t map_count;
 	uint64_t vmas, dontcopy, joinable;
 	uint64_t stuck_anon, stuck_special, stuck_file, stuck_other;
+	uint64_t mapped, special, unwritten, page_size;
 };
 /** mrg_dev_vma() - @start == @end == 0 asks for map_count alone, in O(1) */
 MRG_API int mrg_dev_vma(struct mrg_dev *dev, pid_t pid, uint64_t start,
