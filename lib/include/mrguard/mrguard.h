@@ -5,5 +5,6 @@
 #include <mrguard/common.h>
 #include <mrguard/host.h>
 #include <mrguard/plan.h>
+#include <mrguard/region.h>
 
 #endif /* MRGUARD_MRGUARD_H */
