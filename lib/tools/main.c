@@ -66,13 +66,22 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
+/* A full disk or a closed pipe must not look like a complete answer. */
+static int check_output(int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	fprintf(stderr, "mrguard: cannot write the output: %m\n");
+	return status ? status : EXIT_FAILED;
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
 	char title[32];
 
 	snprintf(title, sizeof(title), "mrguard %s", command->name);
 	argv[0] = title;
-	return command->run(argc, argv);
+	return check_output(command->run(argc, argv));
 }
 
 static int usage_error(const char *what, const char *word)
