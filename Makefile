@@ -67,7 +67,7 @@ archive := $(O)/libmrguard.a
 shlib   := $(O)/libmrguard.so.$(VERSION)
 command := $(O)/mrguard
 
-.PHONY: all modules check check-full demo install uninstall clean version-check unit
+.PHONY: all modules check check-full demo install uninstall clean version-check unit guest
 
 all: version-check $(archive) $(shlib) $(command) $(O)/mrguard.pc
 
@@ -100,6 +100,17 @@ $(O)/tests/unit/%: tests/unit/%.c $(archive)
 		$(archive) -lcmocka $(lib_libs) $(tool_libs) -lm
 
 unit: $(unit_bins)
+
+# Programs that run in the VM; "make guest" builds all of them.
+guest_bins := $(patsubst tests/vm/guest/%.c,$(O)/tests/vm/guest/%,$(wildcard tests/vm/guest/*.c))
+
+$(O)/tests/vm/guest/%: tests/vm/guest/%.c $(archive)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) -Itests -Itests/kmod $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
+		$(archive) -Wl,--as-needed -lcmocka -lrdmacm $(lib_libs) $(tool_libs) -lm
+
+guest: $(guest_bins)
 
 $(O)/mrguard.pc: lib/mrguard.pc.in VERSION
 	@mkdir -p $(@D)
@@ -148,4 +159,4 @@ uninstall:
 clean:
 	rm -rf $(O)
 
--include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(unit_bins:=.d)
+-include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(unit_bins:=.d) $(guest_bins:=.d)

@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The machine is what the suites rely on.
+. "$MRG_TOP/tests/vm/guest/lib.sh"
+
+edu_functions() {
+	grep -lx 0x11e8 /sys/bus/pci/devices/*/device | wc -l
+}
+
+plan 5
+is "$(uname -r)" "$MRG_KERNEL" "the kernel of the table is running"
+is "$(edu_functions)" 2 "two edu functions are there"
+is "$(grep -c '^100000000-3ffffffff : Reserved\|fffc0000-3ffffffff : Reserved' /proc/iomem)" 1 \
+	"12 GiB from 4 GiB on are kept from the kernel"
+try "modprobe finds the kernel's modules" modprobe ib_core
+try "the importer's driver binds" sh -c 'modprobe edu_bind && ls /sys/bus/pci/drivers/edu_bind/0000:*'
