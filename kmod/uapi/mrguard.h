@@ -55,6 +55,8 @@ struct mrg_ioc_info {
 #define MRG_WALK_KNOWN		(1U << 0)
 #define MRG_WALK_CROSSES	(1U << 1)	/* a block can span scatter-list entries */
 #define MRG_WALK_TRUNCATES	(1U << 2)	/* block offsets are kept in 32 bits */
+#define MRG_WALK_UNBOUNDED	(1U << 3)	/* ends with the list alone, not with the MR */
+#define MRG_WALK_NARROW		(1U << 4)	/* the position in an entry overflows 32 bits */
 /* Affected: MRG_WALK_CROSSES and MRG_WALK_TRUNCATES both set. */
 
 /**
@@ -111,11 +113,13 @@ struct mrg_ioc_run {
  *
  * Errors: -EFAULT; -EINVAL (flags, reserved, range past the end or empty,
  * iova and offset differ within a page, iova + length overflows);
- * -E2BIG; -EBADF (not an open fd); -ENOTTY from other kernels' devices;
- * -EMEDIUMTYPE (the fd is no DMA-BUF); -ENODEV (no such PCI function, or it
- * went away); -ENXIO (not bound to a driver, or bound to one that hands DMA
- * to user space); -EPERM (importer needs CAP_SYS_ADMIN); -ENOMEM; -EINTR;
- * or what the exporter answered to attach or map.
+ * -E2BIG; -EBADF (not an open fd); -EMEDIUMTYPE (the fd is no DMA-BUF);
+ * -ENODEV (no such PCI function, or it went away); -ENXIO (not bound to a
+ * driver, or bound to one that hands DMA to user space); -EPERM (importer
+ * needs CAP_SYS_ADMIN); -ENOMEM; -EINTR; -EIO (the exporter mapped less than
+ * the range); or what the exporter answered to attach or map.
+ *
+ * One call fills at most MRG_LAYOUT_MAX_RUNS, however large @runs_cap is.
  */
 struct mrg_ioc_layout {
 	__u32 size;
@@ -142,6 +146,8 @@ struct mrg_ioc_layout {
 
 #define MRG_LAYOUT_COALESCE	(1U << 0)	/* runs, not entries */
 
+#define MRG_LAYOUT_MAX_RUNS	(1U << 20)
+
 #define MRG_LAYOUT_INFO_EQUIVALENT	(1U << 0)
 #define MRG_LAYOUT_INFO_MORE		(1U << 1)	/* further runs follow */
 
@@ -163,16 +169,20 @@ struct mrg_ioc_layout {
  * @pgsz_bitmap: IN	page sizes that the device takes, one bit each
  * @runs:	IN	user pointer to struct mrg_ioc_run, each of 1 to
  *			0xffffffff bytes, page-aligned but for the last one's
- *			end; at most MRG_BLOCKS_MAX_RUNS
+ *			end; at most MRG_BLOCKS_MAX_RUNS, else -E2BIG
  * @start:	IN	index of the first block address wanted
  * @blocks:	IN	user pointer to __u64[@blocks_cap]
- * @blocks_cap:	IN	room in @blocks
+ * @blocks_cap:	IN	room in @blocks; one call fills at most
+ *			MRG_BLOCKS_MAX_OUT, however large this is
  * @blocks_out:	OUT	filled in @blocks (0 for callers without
  *			CAP_SYS_ADMIN with MRG_BLOCKS_DMABUF)
  * @page_size:	OUT	the page this kernel picks; 0: it would refuse
  * @total_blocks: OUT	blocks that an MR of this page size has
- * @walked:	OUT	blocks that the kernel's iterator gave before it ended
- * @wrong:	OUT	blocks whose address is not the right one
+ * @walked:	OUT	blocks that the kernel's iterator gave before it ended,
+ *			or was stopped after @total_blocks
+ * @wrong:	OUT	of these, blocks whose address is not the right one: the
+ *			DMA address of the block's first byte in the MR, rounded
+ *			down to the page
  * @first_wrong:	OUT	offset of the first wrong byte in the MR, ~0 if none
  * @info:	OUT	MRG_BLOCKS_INFO_*
  * @reserved:	IN	0
@@ -210,6 +220,7 @@ struct mrg_ioc_blocks {
 #define MRG_BLOCKS_INFO_ENDLESS	(1U << 0)	/* the iterator had not ended by itself */
 
 #define MRG_BLOCKS_MAX_RUNS	(1U << 20)
+#define MRG_BLOCKS_MAX_OUT	(1U << 20)
 #define MRG_BLOCKS_MAX_WALK	(1U << 24)
 
 /**

@@ -73,7 +73,12 @@ struct mrg_layout {
  * @flags: MRG_LAYOUT_ENTRIES or 0
  * @layout: OUT, to be released with mrg_layout_release()
  *
- * Return: 0 or the errors of MRG_IOC_LAYOUT (mrguard(4)).
+ * All addresses come from one mapping, or from several between which nothing
+ * moved.  More than MRG_LAYOUT_MAX_RUNS take several.
+ *
+ * Return: 0 or the errors of MRG_IOC_LAYOUT (mrguard(4)); -EAGAIN (the buffer
+ * moved each time); -EOVERFLOW (more than one call's runs behind a translating
+ * IOMMU, where no two calls see the same addresses).
  */
 MRG_API int mrg_dev_layout(struct mrg_dev *dev, int fd,
 			   const struct mrg_pci_addr *importer, uint64_t iova,
@@ -90,15 +95,22 @@ struct mrg_kernel_blocks {
 	uint64_t first_wrong;	/* MRG_NO_OFFSET if none */
 	bool endless;
 };
-/** mrg_dev_blocks() - ask the kernel about a list (see MRG_IOC_BLOCKS).
- *  @addrs: NULL, or room for @addrs_cap block addresses, from block @start;
- *  returns the number written. */
+/**
+ * mrg_dev_blocks() - ask the kernel about a list (see MRG_IOC_BLOCKS)
+ * @sg: runs; one of 4 GiB or more is handed over as entries of 2 GiB
+ * @addrs: NULL, or room for @addrs_cap block addresses, from block @start
+ *
+ * Return: the number of addresses written, or the errors of MRG_IOC_BLOCKS
+ * (mrguard(4)).  With -EOVERFLOW (too many blocks to walk) @out is written all
+ * the same, its page_size and total_blocks are good.
+ */
 MRG_API ssize_t mrg_dev_blocks(struct mrg_dev *dev, const struct mrg_sg *sg,
 			       size_t count, uint64_t iova, uint64_t offset,
 			       uint64_t length, uint64_t pgsz_bitmap,
 			       uint64_t start, uint64_t *addrs, size_t addrs_cap,
 			       struct mrg_kernel_blocks *out);
-/** mrg_dev_dmabuf_blocks() - the same for a DMA-BUF and an importer */
+/** mrg_dev_dmabuf_blocks() - the same for a DMA-BUF and an importer.  No block
+ *  addresses for callers without CAP_SYS_ADMIN. */
 MRG_API ssize_t mrg_dev_dmabuf_blocks(struct mrg_dev *dev, int fd,
 				      const struct mrg_pci_addr *importer,
 				      uint64_t iova, uint64_t offset,
@@ -114,7 +126,8 @@ struct mrg_vma_counts {
 	uint64_t stuck_anon, stuck_special, stuck_file, stuck_other;
 	uint64_t mapped, special, unwritten, page_size;
 };
-/** mrg_dev_vma() - @start == @end == 0 asks for map_count alone, in O(1) */
+/** mrg_dev_vma() - @start == @end == 0 asks for map_count alone, in O(1).
+ *  @pid 0 = this process.  Errors: those of MRG_IOC_VMA (mrguard(4)). */
 MRG_API int mrg_dev_vma(struct mrg_dev *dev, pid_t pid, uint64_t start,
 			uint64_t end, struct mrg_vma_counts *out);
 
