@@ -15,6 +15,7 @@ enum mrg_exit {
 	EXIT_AT_RISK = 3,
 };
 
+int cmd_check(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_layout(int argc, char **argv);
 int cmd_plan(int argc, char **argv);

@@ -28,6 +28,8 @@ struct command {
 };
 
 static const struct command commands[] = {
+	{ "check", cmd_check, GROUP_HOST,
+	  "does this host corrupt data or run dry?" },
 	{ "info", cmd_info, GROUP_HOST,
 	  "module, kernel walk and RDMA devices" },
 };

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+struct mrg_check_report {
+	struct mrg_check_result *results;
+	size_t count, cap;
+	bool out_of_memory;
+};
+
+/* In the order of the report: what corrupts data first. */
+static const struct mrg_check *const checks[] = {
+	&mrg_check_walk,	&mrg_check_vendor_stack, &mrg_check_device_pages,
+	&mrg_check_page_size,	&mrg_check_rdma_core,	 &mrg_check_dmabuf,
+	&mrg_check_peermem,	&mrg_check_platform,	 &mrg_check_iommu,
+	&mrg_check_acs,		&mrg_check_pci_path,	 &mrg_check_bar1,
+	&mrg_check_data_direct, &mrg_check_fork,	 &mrg_check_map_count,
+	&mrg_check_memlock,	&mrg_check_fds,		 &mrg_check_gid,
+	&mrg_check_subnet,	&mrg_check_mtu,		 &mrg_check_module,
+};
+
+static void put(char *to, size_t cap, const char *from)
+{
+	snprintf(to, cap, "%s", from ? from : "");
+}
+
+void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
+	       const char *evidence, const char *meaning, const char *remedy)
+{
+	struct mrg_check_report *report = ctx->report;
+	struct mrg_check_result *r;
+
+	if (report->count == report->cap) {
+		size_t cap = report->cap ? 2 * report->cap : 64;
+		void *more = realloc(report->results, cap * sizeof(*report->results));
+
+		if (!more) {
+			report->out_of_memory = true;
+			return;
+		}
+		report->results = more;
+		report->cap = cap;
+	}
+	r = &report->results[report->count++];
+	r->id = ctx->id;
+	r->verdict = verdict;
+	put(r->subject, sizeof(r->subject), subject);
+	put(r->evidence, sizeof(r->evidence), evidence);
+	put(r->meaning, sizeof(r->meaning), meaning);
+	put(r->remedy, sizeof(r->remedy), remedy);
+}
+
+const char *check_why(int err)
+{
+	switch (err) {
+	case -EACCES:
+	case -EPERM:
+		return "needs root";
+	case -ENOENT:
+	case -ENOTDIR:
+		return "not there";
+	case -EINVAL:
+		return "not understood";
+	case -ELOOP:
+		return "links in a circle";
+	case -EBADF:
+		return "not a regular file";
+	default:
+		return strerror(err < 0 ? -err : err);
+	}
+}
+
+/* New fields are zero for callers that were built without them; fields that
+ * this library does not know must be zero. */
+static int take_opts(const struct mrg_check_opts *in, struct mrg_check_opts *out)
+{
+	const unsigned char *bytes = (const unsigned char *)in;
+	size_t size;
+
+	memset(out, 0, sizeof(*out));
+	if (!in)
+		return 0;
+	size = in->size;
+	if (size < sizeof(in->size))
+		return -EINVAL;
+	for (size_t i = sizeof(*out); i < size; i++)
+		if (bytes[i])
+			return -EINVAL;
+	memcpy(out, in, size < sizeof(*out) ? size : sizeof(*out));
+	return 0;
+}
+
+static bool device_is_there(const struct check_ctx *ctx)
+{
+	if (!ctx->opts->device)
+		return true;
+	for (size_t i = 0; i < ctx->host.rdma_count; i++)
+		if (!strcmp(ctx->host.rdma[i].name, ctx->opts->device))
+			return true;
+	return false;
+}
+
+int mrg_check_run(const struct mrg_check_opts *in, struct mrg_check_report **out)
+{
+	struct mrg_check_opts opts;
+	struct check_ctx ctx = { .opts = &opts };
+	int rc = take_opts(in, &opts);
+
+	if (rc)
+		return rc;
+	rc = mrg_tree_open(&ctx.tree, opts.root, opts.dump);
+	if (rc)
+		return rc;
+	ctx.report = calloc(1, sizeof(*ctx.report));
+	rc = ctx.report ? check_read_facts(&ctx) : -ENOMEM;
+	if (!rc && !device_is_there(&ctx))
+		rc = -ENODEV;
+	for (size_t i = 0; !rc && i < sizeof(checks) / sizeof(*checks); i++) {
+		ctx.id = checks[i]->id;
+		checks[i]->run(&ctx);
+	}
+	if (!rc && ctx.report->out_of_memory)
+		rc = -ENOMEM;
+	check_free_facts(&ctx.host);
+	mrg_tree_close(ctx.tree);
+	if (rc) {
+		mrg_check_free(ctx.report);
+		return rc;
+	}
+	*out = ctx.report;
+	return 0;
+}
+
+void mrg_check_free(struct mrg_check_report *report)
+{
+	if (!report)
+		return;
+	free(report->results);
+	free(report);
+}
+
+const struct mrg_check_result *mrg_check_results(const struct mrg_check_report *report,
+						  size_t *count)
+{
+	*count = report->count;
+	return report->results;
+}
+
+enum mrg_check_verdict mrg_check_worst(const struct mrg_check_report *report)
+{
+	static const int rank[] = {
+		[MRG_CHECK_SKIP] = 0, [MRG_CHECK_OK] = 1, [MRG_CHECK_UNKNOWN] = 2,
+		[MRG_CHECK_WARN] = 3, [MRG_CHECK_FAIL] = 4,
+	};
+	enum mrg_check_verdict worst = MRG_CHECK_SKIP;
+
+	for (size_t i = 0; i < report->count; i++)
+		if (rank[report->results[i].verdict] > rank[worst])
+			worst = report->results[i].verdict;
+	return worst;
+}
+
+const char *mrg_check_verdict_name(enum mrg_check_verdict verdict)
+{
+	static const char *const names[] = {
+		[MRG_CHECK_OK] = "ok", [MRG_CHECK_WARN] = "warn", [MRG_CHECK_FAIL] = "fail",
+		[MRG_CHECK_UNKNOWN] = "unknown", [MRG_CHECK_SKIP] = "skip",
+	};
+
+	if ((unsigned int)verdict >= sizeof(names) / sizeof(*names))
+		return "unknown";
+	return names[verdict];
+}

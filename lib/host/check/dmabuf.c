@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Can GPU memory be registered through a DMA-BUF at all? */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+/*
+ * A registration with fd -1 fails in any case, and how it fails tells who does
+ * not know DMA-BUFs: EBADF means that all know them, EOPNOTSUPP the provider
+ * or the driver, EPROTONOSUPPORT the kernel.
+ */
+static int ask_device(void *arg, char *buf, size_t cap)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = NULL;
+	struct ibv_pd *pd = NULL;
+	int rc = -ENODEV;
+
+	if (!list)
+		return -errno;
+	for (int i = 0; list[i] && !context; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), arg)) {
+			context = ibv_open_device(list[i]);
+			rc = context ? 0 : -errno;
+		}
+	ibv_free_device_list(list);
+	if (rc)
+		return rc;
+	pd = ibv_alloc_pd(context);
+	if (pd) {
+		errno = 0;
+		ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE);
+		snprintf(buf, cap, "%d", errno);
+		ibv_dealloc_pd(pd);
+	} else {
+		rc = -errno;
+	}
+	ibv_close_device(context);
+	return rc;
+}
+
+static void probe_device(struct check_ctx *ctx, const struct check_rdma *r)
+{
+	char fact[96], buf[32], evidence[160];
+	ssize_t n;
+	int err;
+
+	snprintf(fact, sizeof(fact), "dmabuf-%s", r->name);
+	n = mrg_tree_fact(ctx->tree, fact, buf, sizeof(buf), ask_device, (void *)r->name);
+	if (n < 0) {
+		snprintf(evidence, sizeof(evidence), "device could not be opened: %s", check_why((int)n));
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence, "Whether it takes DMA-BUFs is not known.",
+			  "Run as root or as a member of group rdma.");
+		return;
+	}
+	err = atoi(buf);
+	snprintf(evidence, sizeof(evidence), "registration with fd -1 answers %s", strerror(err));
+	if (err == EBADF)
+		check_add(ctx, MRG_CHECK_OK, r->name, evidence, "Provider and kernel take DMA-BUFs.", "");
+	else
+		check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
+			  err == EPROTONOSUPPORT ? "The kernel's RDMA core knows no DMA-BUF registration." :
+			  "The device's provider or driver knows no DMA-BUF registration.",
+			  "GPU memory needs another NIC, a newer kernel (5.12) and rdma-core (34), or peermem.");
+}
+
+/* AMD's spelling of the last option differs between trees and is gone on new
+ * ones, so only P2PDMA decides. */
+static void judge_config(struct check_ctx *ctx)
+{
+	char p2p = check_config(ctx, "PCI_P2PDMA"), evidence[192];
+	const struct check_host *h = &ctx->host;
+	bool old = h->kernel[0] && !check_kernel_at_least(h, 5, 12, 0);
+
+	snprintf(evidence, sizeof(evidence), "kernel %u.%u.%u, CONFIG_PCI_P2PDMA %s (/boot/config-%.100s)",
+		 h->kernel[0], h->kernel[1], h->kernel[2],
+		 p2p == 'y' ? "=y" : p2p ? "not set" : "not readable", h->release);
+	if (old)
+		check_add(ctx, MRG_CHECK_FAIL, "", evidence,
+			  "This kernel exports DMA-BUFs, but verbs take them from 5.12 on.",
+			  "Update the kernel to 5.12 or later.");
+	else if (p2p == 'n')
+		check_add(ctx, h->gpu_count ? MRG_CHECK_FAIL : MRG_CHECK_WARN, "", evidence,
+			  "Without PCI peer-to-peer support GPU memory cannot be mapped for a NIC.",
+			  "Boot a kernel with CONFIG_PCI_P2PDMA=y.");
+	else if (!p2p)
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The kernel's configuration was not seen.", "");
+	else
+		check_add(ctx, MRG_CHECK_OK, "", evidence, "The kernel can map GPU memory for a NIC.", "");
+}
+
+static void judge_nvidia(struct check_ctx *ctx)
+{
+	char text[256], evidence[320];
+	ssize_t n = mrg_tree_read(ctx->tree, "/proc/driver/nvidia/version", text, sizeof(text));
+
+	for (size_t i = 0; i < ctx->host.gpu_count; i++) {
+		if (ctx->host.gpus[i].vendor != VENDOR_NVIDIA)
+			continue;
+		if (n <= 0) {
+			check_add(ctx, MRG_CHECK_WARN, "nvidia", "/proc/driver/nvidia/version is not there",
+				  "An NVIDIA GPU without NVIDIA's driver exports no DMA-BUF.",
+				  "Install NVIDIA's open kernel modules.");
+			return;
+		}
+		text[strcspn(text, "\n")] = 0;
+		snprintf(evidence, sizeof(evidence), "%s (/proc/driver/nvidia/version)", text);
+		if (strstr(text, "Open Kernel Module"))
+			check_add(ctx, MRG_CHECK_OK, "nvidia", evidence, "The open modules export DMA-BUFs.", "");
+		else
+			check_add(ctx, MRG_CHECK_FAIL, "nvidia", evidence,
+				  "The proprietary kernel modules export no DMA-BUF.",
+				  "Install the open flavour of the same driver version.");
+		return;
+	}
+}
+
+static void run(struct check_ctx *ctx)
+{
+	if (!ctx->host.rdma_count) {
+		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device", "", "");
+		return;
+	}
+	judge_config(ctx);
+	judge_nvidia(ctx);
+	for (size_t i = 0; i < ctx->host.rdma_count; i++)
+		if (!ctx->opts->device || !strcmp(ctx->opts->device, ctx->host.rdma[i].name))
+			probe_device(ctx, &ctx->host.rdma[i]);
+}
+
+const struct mrg_check mrg_check_dmabuf = { "dmabuf", run };

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+static int ask_fork(void *arg, char *buf, size_t cap)
+{
+	(void)arg;
+	snprintf(buf, cap, "%d", ibv_is_fork_initialized());
+	return 0;
+}
+
+static void run(struct check_ctx *ctx)
+{
+	char buf[32], env[128];
+	ssize_t n;
+
+	if (!ctx->host.rdma_count) {
+		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device", "", "");
+		return;
+	}
+	n = mrg_tree_fact(ctx->tree, "fork", buf, sizeof(buf), ask_fork, NULL);
+	if (n <= 0) {
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "not recorded", "The fork mode was not seen.", "");
+		return;
+	}
+	if (atoi(buf) == IBV_FORK_UNNEEDED) {
+		check_add(ctx, MRG_CHECK_OK, "", "ibv_is_fork_initialized: IBV_FORK_UNNEEDED",
+			  "The kernel copies pinned pages on fork; no range is marked and no VMA is split.", "");
+		return;
+	}
+	snprintf(env, sizeof(env), "ibv_is_fork_initialized: %s", buf);
+	check_add(ctx, MRG_CHECK_WARN, "", env,
+		  "This kernel or netlink does not say that it copies on fork: fork protection will split VMAs.",
+		  "Update to 5.13 or later; in a container allow NETLINK_RDMA sockets.");
+}
+
+const struct mrg_check mrg_check_fork = { "fork", run };

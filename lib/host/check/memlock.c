@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pinned memory counts against the limit of the process that registers, so
+ * the checker's own limit, or a login shell's, says nothing.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "limits.h"
+
+#define ENOUGH (64ull << 30)
+
+static void run(struct check_ctx *ctx)
+{
+	char who[128], evidence[192];
+	uint64_t bytes;
+	int rc = limits_of_target(ctx, "Max locked memory", &bytes, who, sizeof(who));
+
+	if (rc == -ENOENT) {
+		check_add(ctx, MRG_CHECK_SKIP, "", "no process named",
+			  "The limit that counts is that of the process that registers.",
+			  "mrguard check --pid PID, or --unit NAME.service");
+		return;
+	}
+	if (rc) {
+		snprintf(evidence, sizeof(evidence), "%s: %s", who, rc == -ESRCH ? "no such process" : check_why(rc));
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The limit was not seen.", "Run as root.");
+		return;
+	}
+	if (bytes == UINT64_MAX) {
+		snprintf(evidence, sizeof(evidence), "%s: unlimited", who);
+		check_add(ctx, MRG_CHECK_OK, "", evidence, "It may pin all it wants.", "");
+		return;
+	}
+	snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " bytes (limits, soft)", who, bytes);
+	if (bytes <= 64u << 10)
+		check_add(ctx, MRG_CHECK_FAIL, "", evidence, "Too little for even one completion queue.",
+			  "systemctl edit UNIT: [Service] LimitMEMLOCK=infinity (containers: --ulimit memlock=-1)");
+	else
+		check_add(ctx, bytes < ENOUGH ? MRG_CHECK_WARN : MRG_CHECK_OK, "", evidence,
+			  bytes < ENOUGH ? "Registrations beyond it fail with ENOMEM, counted once for each NIC." :
+			  "Counted once for each NIC that the memory is registered on.",
+			  bytes < ENOUGH ? "systemctl edit UNIT: [Service] LimitMEMLOCK=infinity (containers: --ulimit memlock=-1)" : "");
+}
+
+const struct mrg_check mrg_check_memlock = { "memlock", run };

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The older way to GPU memory: a client module that registers itself with the
+ * vendor's ib_core.  Loaded is not registered: it is built empty where the
+ * peer symbols were missing, and then does nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+static bool registered(struct check_ctx *ctx)
+{
+	return mrg_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
+	       mrg_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nvidia-peermem/version");
+}
+
+/* A module that uses the core's peer symbols is one of its holders. */
+static bool linked(struct check_ctx *ctx)
+{
+	return mrg_tree_exists(ctx->tree, "/sys/module/ib_core/holders/nvidia_peermem") ||
+	       mrg_tree_exists(ctx->tree, "/sys/module/ib_uverbs/holders/nvidia_peermem");
+}
+
+static void run(struct check_ctx *ctx)
+{
+	bool loaded = mrg_tree_exists(ctx->tree, "/sys/module/nvidia_peermem") ||
+		      mrg_tree_exists(ctx->tree, "/sys/module/nv_peer_mem");
+
+	if (!loaded) {
+		check_add(ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
+			  ctx->host.vendor_core ? "DMA-BUF is the way to GPU memory here." :
+			  "It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.", "");
+		return;
+	}
+	if (registered(ctx)) {
+		check_add(ctx, MRG_CHECK_OK, "", "/sys/kernel/mm/memory_peers has its entry",
+			  "Loaded, and registered with the RDMA core.", "");
+		return;
+	}
+	if (linked(ctx)) {
+		check_add(ctx, MRG_CHECK_OK, "", "loaded, and holds ib_core (/sys/module/ib_core/holders)",
+			  "Loaded, and linked to the RDMA core.", "");
+		return;
+	}
+	check_add(ctx, MRG_CHECK_WARN, "", "loaded, but neither registered nor linked to ib_core",
+		  "It was built without the peer symbols and does nothing.",
+		  ctx->host.vendor_core ? "Reinstall the GPU driver after the vendor's RDMA stack, so that it is built against it." :
+		  "Unload it (modprobe -r nvidia_peermem) and use DMA-BUF.");
+}
+
+const struct mrg_check mrg_check_peermem = { "peermem", run };

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/* mrguard check: what this host is, check by check. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <mrguard/check.h>
+
+#include "commands.h"
+#include "json.h"
+#include "term.h"
+
+enum { KEY_JSON = 0x100, KEY_PROMETHEUS, KEY_COLOUR, KEY_ROOT, KEY_DUMP, KEY_DEVICE, KEY_PID, KEY_UNIT,
+       KEY_QUIET };
+
+static const struct argp_option options[] = {
+	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
+	{ "prometheus", KEY_PROMETHEUS, NULL, 0, "Print metrics in Prometheus' text format", 0 },
+	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
+	{ "quiet", KEY_QUIET, NULL, 0, "Leave out checks that are ok or do not apply", 0 },
+	{ "device", KEY_DEVICE, "DEVICE", 0, "Only this RDMA device", 0 },
+	{ "pid", KEY_PID, "PID", 0, "Judge the limits of this process", 0 },
+	{ "unit", KEY_UNIT, "UNIT", 0, "Judge the limits of this systemd unit", 0 },
+	{ "dump", KEY_DUMP, "DIR", 0, "Keep a copy of all that is read in DIR, which must be empty or new", 0 },
+	{ "root", KEY_ROOT, "DIR", 0, "Check the host that --dump recorded in DIR", 0 },
+	{ 0 },
+};
+
+enum format { TEXT, JSON, PROMETHEUS };
+
+struct args {
+	struct mrg_check_opts opts;
+	enum format format;
+	enum term_colour colour;
+	bool quiet;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+	char *end;
+
+	switch (key) {
+	case KEY_JSON:
+		args->format = JSON;
+		return 0;
+	case KEY_PROMETHEUS:
+		args->format = PROMETHEUS;
+		return 0;
+	case KEY_QUIET:
+		args->quiet = true;
+		return 0;
+	case KEY_COLOUR:
+		if (term_parse_colour(arg, &args->colour))
+			argp_error(state, "--color: expected auto, always or never, read \"%s\"", arg);
+		return 0;
+	case KEY_ROOT:
+		args->opts.root = arg;
+		return 0;
+	case KEY_DUMP:
+		args->opts.dump = arg;
+		return 0;
+	case KEY_DEVICE:
+		args->opts.device = arg;
+		return 0;
+	case KEY_UNIT:
+		args->opts.unit = arg;
+		return 0;
+	case KEY_PID:
+		args->opts.pid = (pid_t)strtol(arg, &end, 10);
+		if (*end || end == arg || args->opts.pid <= 0)
+			argp_error(state, "--pid: expected a process number, read \"%s\"", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "expected no argument, read \"%s\"", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.doc = "Check whether this host corrupts data or will run dry, and what to do about it."
+	       "\v"
+	       "Every check runs, always.  What could not be seen is \"unknown\", with the reason; run as "
+	       "root to see all.\n\nExit status: 0 nothing failed, 1 a check failed, 2 could not run.",
+};
+
+static enum term_style style_of(enum mrg_check_verdict verdict)
+{
+	switch (verdict) {
+	case MRG_CHECK_OK:
+		return TERM_GOOD;
+	case MRG_CHECK_WARN:
+		return TERM_WARN;
+	case MRG_CHECK_FAIL:
+		return TERM_BAD;
+	default:
+		return TERM_FAINT;
+	}
+}
+
+static void print_result(const struct term *term, const struct mrg_check_result *r)
+{
+	char head[128];
+
+	snprintf(head, sizeof(head), "%s%s%s", r->id, r->subject[0] ? " " : "", r->subject);
+	term_print(term, style_of(r->verdict), "%-8s", mrg_check_verdict_name(r->verdict));
+	term_print(term, TERM_STRONG, "%s\n", head);
+	term_wrap(term, 8, r->evidence);
+	if (r->meaning[0])
+		term_wrap(term, 8, r->meaning);
+	if (r->remedy[0] && r->verdict != MRG_CHECK_OK) {
+		char line[300];
+
+		snprintf(line, sizeof(line), "Remedy: %s", r->remedy);
+		term_wrap(term, 8, line);
+	}
+}
+
+static void print_text(const struct mrg_check_report *report, const struct args *args)
+{
+	size_t count, tally[5] = { 0 };
+	const struct mrg_check_result *r = mrg_check_results(report, &count);
+	struct term term;
+
+	term_init(&term, stdout, args->colour);
+	for (size_t i = 0; i < count; i++) {
+		tally[r[i].verdict]++;
+		if (!args->quiet || (r[i].verdict != MRG_CHECK_OK && r[i].verdict != MRG_CHECK_SKIP))
+			print_result(&term, &r[i]);
+	}
+	printf("\n%zu ok, %zu warn, %zu fail, %zu unknown, %zu do not apply\n", tally[MRG_CHECK_OK],
+	       tally[MRG_CHECK_WARN], tally[MRG_CHECK_FAIL], tally[MRG_CHECK_UNKNOWN],
+	       tally[MRG_CHECK_SKIP]);
+}
+
+static int print_json(const struct mrg_check_report *report)
+{
+	size_t count;
+	const struct mrg_check_result *r = mrg_check_results(report, &count);
+	json_t *results = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(results, json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}",
+			"id", r[i].id, "subject", json_text(r[i].subject),
+			"verdict", mrg_check_verdict_name(r[i].verdict),
+			"evidence", json_text(r[i].evidence), "meaning", json_text(r[i].meaning),
+			"remedy", json_text(r[i].remedy)));
+	return json_print(json_pack("{s:s, s:s, s:o}", "schema", "mrguard.check/1", "verdict",
+				    mrg_check_verdict_name(mrg_check_worst(report)), "results", results));
+}
+
+/* Backslash, quote and newline are the characters that the format escapes. */
+static void print_label(const char *name, const char *value)
+{
+	printf("%s=\"", name);
+	for (; *value; value++) {
+		if (*value == '\\' || *value == '"')
+			putchar('\\');
+		putchar(*value == '\n' ? ' ' : *value);
+	}
+	putchar('"');
+}
+
+static void print_prometheus(const struct mrg_check_report *report)
+{
+	static const char *const states[] = { "ok", "warn", "fail", "unknown", "skip" };
+	size_t count;
+	const struct mrg_check_result *r = mrg_check_results(report, &count);
+
+	puts("# HELP mrguard_check_state Verdict of a host check, 1 for the state that holds.");
+	puts("# TYPE mrguard_check_state gauge");
+	for (size_t i = 0; i < count; i++)
+		for (size_t s = 0; s < sizeof(states) / sizeof(*states); s++) {
+			printf("mrguard_check_state{");
+			print_label("check", r[i].id);
+			putchar(',');
+			print_label("subject", r[i].subject);
+			printf(",state=\"%s\"} %d\n", states[s],
+			       !strcmp(states[s], mrg_check_verdict_name(r[i].verdict)));
+		}
+}
+
+static int cannot_run(const struct args *args, int rc)
+{
+	const char *what = args->opts.root ? args->opts.root : args->opts.dump ? args->opts.dump : "/";
+
+	if (rc == -ENODEV)
+		fprintf(stderr, "mrguard check: no RDMA device \"%s\"; mrguard info lists them\n",
+			args->opts.device);
+	else
+		fprintf(stderr, "mrguard check: %s: %s\n", what, strerror(-rc));
+	return EXIT_USAGE;
+}
+
+int cmd_check(int argc, char **argv)
+{
+	struct args args = { .opts.size = sizeof(args.opts) };
+	struct mrg_check_report *report;
+	int rc;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, &args))
+		return EXIT_USAGE;
+	if (args.opts.dump && mkdir(args.opts.dump, 0755) && errno != EEXIST)
+		return cannot_run(&args, -errno);
+	rc = mrg_check_run(&args.opts, &report);
+	if (rc)
+		return cannot_run(&args, rc);
+	if (args.format == JSON)
+		rc = print_json(report);
+	else if (args.format == PROMETHEUS)
+		print_prometheus(report);
+	else
+		print_text(report, &args);
+	if (!rc)
+		rc = mrg_check_worst(report) == MRG_CHECK_FAIL;
+	mrg_check_free(report);
+	return rc ? EXIT_FAILED : EXIT_OK;
+}
