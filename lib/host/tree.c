@@ -25,8 +25,9 @@ struct mrg_tree {
 
 static int open_below(int root, const char *path, int flags)
 {
+	/* openat2 refuses O_PATH together with flags that it would ignore. */
 	struct open_how how = {
-		.flags = (unsigned int)flags | O_CLOEXEC | O_NOCTTY,
+		.flags = (unsigned int)flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY),
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
 	long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));

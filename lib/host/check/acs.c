@@ -58,7 +58,7 @@ static int look(void *arg, const char *bridge)
 	int at = find_cap(f->ctx, bridge, CAP_ACS, config, &len);
 
 	if (at <= 0)
-		return at == -ENOENT ? 0 : at;
+		return at;
 	f->control = config[at + 6] | config[at + 7] << 8;
 	if (!(f->control & ACS_REDIRECT))
 		return 0;

@@ -47,6 +47,11 @@ static void judge(struct check_ctx *ctx, const struct check_pci *gpu)
 
 static void run(struct check_ctx *ctx)
 {
+	if (ctx->host.coherent) {
+		check_add(ctx, MRG_CHECK_SKIP, "", "coherent platform",
+			  "GPU memory is reached by bus addresses, not through a BAR.", "");
+		return;
+	}
 	for (size_t i = 0; i < ctx->host.gpu_count; i++)
 		judge(ctx, &ctx->host.gpus[i]);
 	if (!ctx->host.gpu_count)

@@ -41,6 +41,8 @@ struct check_host {
 	unsigned long page_size;
 	bool vendor_core;	/* ib_core is not the kernel's own */
 	char vendor_path[256];
+	bool modules_seen;	/* /lib/modules of this kernel: not so in a container */
+	bool coherent;		/* GPU memory is on the CPU's bus (GH200, GB200) */
 	enum check_walk walk;
 	bool walk_seen;		/* by the module; else by version, "likely" */
 	struct check_rdma *rdma;

@@ -19,7 +19,7 @@ static enum reach reach_of(const struct check_host *h, const struct check_rdma *
 {
 	if (!r->has_pci)
 		return NEVER;	/* rxe and siw: no DMA addresses, no pages */
-	if (h->vendor_core)
+	if (h->vendor_core || !h->modules_seen)
 		return NOT_KNOWN;
 	for (size_t i = 0; i < sizeof(small) / sizeof(*small); i++)
 		if (!strcmp(r->pci.driver, small[i]))

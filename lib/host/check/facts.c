@@ -105,7 +105,7 @@ static const struct {
 
 static enum check_walk walk_by_version(const struct check_host *h)
 {
-	if (h->vendor_core || !h->kernel[0])
+	if (h->vendor_core || !h->modules_seen || !h->kernel[0])
 		return CHECK_WALK_UNKNOWN;
 	for (size_t i = 0; i < sizeof(series) / sizeof(*series); i++) {
 		if (h->kernel[0] != series[i].a || h->kernel[1] != series[i].b)
@@ -121,11 +121,13 @@ static enum check_walk walk_by_version(const struct check_host *h)
 static void read_walk(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
-	char buf[128], walk[32];
+	char buf[128], walk[32], path[192];
 
 	/* mlx_compat comes with MLNX_OFED and DOCA alone. */
 	h->vendor_core = module_from_vendor(ctx, "ib_core") ||
 			 mrg_tree_exists(ctx->tree, "/sys/module/mlx_compat");
+	snprintf(path, sizeof(path), "/lib/modules/%s", h->release);
+	h->modules_seen = mrg_tree_exists(ctx->tree, path);
 	h->walk = walk_by_version(h);
 	if (check_module_fact(ctx, buf, sizeof(buf)) <= 0)
 		return;
@@ -227,6 +229,19 @@ static int read_gpus(struct check_ctx *ctx)
 	return rc;
 }
 
+#define GRACE_SOC "jep106:036b:0241"	/* SMCCC SoC id of NVIDIA's T241 */
+
+static void read_platform(struct check_ctx *ctx)
+{
+	char soc[64];
+
+	if (mrg_tree_read(ctx->tree, "/sys/devices/soc0/soc_id", soc, sizeof(soc)) <= 0 ||
+	    strcmp(soc, GRACE_SOC))
+		return;
+	for (size_t i = 0; i < ctx->host.gpu_count; i++)
+		ctx->host.coherent |= ctx->host.gpus[i].vendor == VENDOR_NVIDIA;
+}
+
 int check_read_facts(struct check_ctx *ctx)
 {
 	int rc;
@@ -235,7 +250,10 @@ int check_read_facts(struct check_ctx *ctx)
 	read_machine(ctx);
 	read_walk(ctx);
 	rc = read_rdma(ctx);
-	return rc ? rc : read_gpus(ctx);
+	if (!rc)
+		rc = read_gpus(ctx);
+	read_platform(ctx);
+	return rc;
 }
 
 void check_free_facts(struct check_host *h)

@@ -13,6 +13,11 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device", "", "");
 		return;
 	}
+	if (!h->vendor_core && !h->modules_seen) {
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "/lib/modules of this kernel is not in sight (a container?)",
+			  "Whether the RDMA stack is the kernel's own was not seen.", "Run the check on the host.");
+		return;
+	}
 	if (!h->vendor_core) {
 		check_add(ctx, MRG_CHECK_OK, "", "no ib_core below updates/ or extra/, no mlx_compat",
 			  "The RDMA stack is the kernel's own.", "");

@@ -11,12 +11,12 @@ static void run(struct check_ctx *ctx)
 		snprintf(evidence, sizeof(evidence), "%s (asked of ib_core by the mrguard module)",
 			 h->walk == CHECK_WALK_EXACT ? "exact" : "truncating");
 	else
-		snprintf(evidence, sizeof(evidence), "kernel %u.%u.%u (/proc/version)%s%s", h->kernel[0],
-			 h->kernel[1], h->kernel[2], h->vendor_core ? ", ib_core from " : "",
-			 h->vendor_path);
+		snprintf(evidence, sizeof(evidence), "kernel %u.%u.%u (/proc/version)%s", h->kernel[0],
+			 h->kernel[1], h->kernel[2], !h->modules_seen ? ", its modules not in sight" :
+			 h->vendor_core ? ", vendor's ib_core" : "");
 	switch (h->walk) {
 	case CHECK_WALK_EXACT:
-		snprintf(meaning, sizeof(meaning), "%spages of 4 GiB and more are walked right.", likely);
+		snprintf(meaning, sizeof(meaning), "%spages of 4 GiB and more are walked right, or never picked.", likely);
 		check_add(ctx, MRG_CHECK_OK, "", evidence, meaning, "");
 		break;
 	case CHECK_WALK_AFFECTED:
