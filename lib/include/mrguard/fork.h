@@ -36,7 +36,7 @@ enum mrg_fork_policy {
  * @MRG_FORK_COPIED: the kernel copies pinned pages for the child
  * @MRG_FORK_MARKED: libibverbs marks registered pages VM_DONTCOPY, and cuts
  *	VMAs; the child does not have these pages.  Can hold on a kernel that
- *	copies too: rdma-core before 52 marks whenever it was asked to.
+ *	copies too: rdma-core before 51 marks whenever it was asked to.
  */
 enum mrg_fork_mode {
 	MRG_FORK_UNPROTECTED,
@@ -111,7 +111,7 @@ MRG_API int mrg_fork_apply(enum mrg_fork_policy policy,
  * @env_safe: RDMAV_FORK_SAFE or IBV_FORK_SAFE was set when libibverbs started
  * @rdma_core: release of libibverbs; 0 = not known, taken for an old one
  *
- * Pure.  From 52 on ibv_fork_init() does nothing where the kernel copies
+ * Pure.  From 51 on ibv_fork_init() does nothing where the kernel copies
  * (rdma-core 5a11b68ca); before, it marks all the same.
  */
 MRG_API enum mrg_fork_mode mrg_fork_predict(enum mrg_kernel_copies kernel,

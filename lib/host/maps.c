@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/maps.h"
+
+/* Room for the longest line: a path of PATH_MAX with each byte as \ooo. */
+#define BUFFER_SIZE (64u << 10)
+
+int mrg_maps_open(struct mrg_maps *maps, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	*maps = (struct mrg_maps){ .fd = fd, .buf = malloc(BUFFER_SIZE) };
+	if (!maps->buf) {
+		close(fd);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void mrg_maps_close(struct mrg_maps *maps)
+{
+	close(maps->fd);
+	free(maps->buf);
+}
+
+static ssize_t read_again(int fd, char *buf, size_t size)
+{
+	ssize_t got;
+
+	do
+		got = read(fd, buf, size);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+static int refill(struct mrg_maps *maps)
+{
+	ssize_t got;
+
+	memmove(maps->buf, maps->buf + maps->head, maps->tail - maps->head);
+	maps->tail -= maps->head;
+	maps->head = 0;
+	if (maps->tail == BUFFER_SIZE)
+		return -EBADMSG;
+	got = read_again(maps->fd, maps->buf + maps->tail,
+			 BUFFER_SIZE - maps->tail);
+	if (got < 0)
+		return (int)got;
+	maps->tail += (size_t)got;
+	maps->eof = got == 0;
+	return 0;
+}
+
+/*
+ * Points @line at the next line and gives its length with the newline; 0 at
+ * the end.  The line stays unread until skip_line().
+ */
+static ssize_t peek_line(struct mrg_maps *maps, char **line)
+{
+	for (;;) {
+		char *start = maps->buf + maps->head;
+		size_t left = maps->tail - maps->head;
+		char *end = memchr(start, '\n', left);
+		int ret;
+
+		*line = start;
+		if (end)
+			return end - start + 1;
+		/* A file cut off in the middle of a line is no evidence. */
+		if (maps->eof)
+			return left ? -EBADMSG : 0;
+		ret = refill(maps);
+		if (ret)
+			return ret;
+	}
+}
+
+static void skip_line(struct mrg_maps *maps, size_t len)
+{
+	maps->head += len;
+	maps->line++;
+}
+
+static unsigned int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return (unsigned int)(c - '0');
+	if (c >= 'a' && c <= 'f')
+		return (unsigned int)(c - 'a' + 10);
+	return 16;
+}
+
+/* Both read a number and the character @end after it. */
+static const char *read_hex(const char *at, char end, uint64_t *value)
+{
+	const char *start = at;
+	unsigned int digit;
+
+	for (*value = 0; (digit = hex_digit(*at)) < 16; at++)
+		*value = *value << 4 | digit;
+	return at > start && at - start <= 16 && *at == end ? at + 1 : NULL;
+}
+
+static const char *read_decimal(const char *at, uint64_t *value)
+{
+	const char *start = at;
+
+	for (*value = 0; *at >= '0' && *at <= '9'; at++)
+		*value = *value * 10 + (uint64_t)(*at - '0');
+	return at > start && at - start <= 20 ? at : NULL;
+}
+
+static const char *read_perms(const char *at, char perms[5])
+{
+	static const char *const allowed[4] = { "r-", "w-", "x-", "ps" };
+
+	for (int i = 0; i < 4; i++) {
+		if (!at[i] || !strchr(allowed[i], at[i]))
+			return NULL;
+		perms[i] = at[i];
+	}
+	perms[4] = '\0';
+	return at[4] == ' ' ? at + 5 : NULL;
+}
+
+static const char *read_dev(const char *at, uint32_t *dev)
+{
+	uint64_t major, minor;
+
+	at = read_hex(at, ':', &major);
+	if (!at)
+		return NULL;
+	at = read_hex(at, ' ', &minor);
+	*dev = (uint32_t)(major << 20 | (minor & 0xfffff));
+	return at;
+}
+
+static void read_name(const char *at, struct mrg_maps_vma *vma)
+{
+	size_t len;
+
+	while (*at == ' ')
+		at++;
+	len = strcspn(at, "\n");
+	if (len >= sizeof(vma->name))
+		len = sizeof(vma->name) - 1;
+	memcpy(vma->name, at, len);
+	vma->name[len] = '\0';
+}
+
+/* START-END PERMS OFFSET MAJOR:MINOR INODE [NAME]; see proc(5). */
+static int parse_header(const char *at, struct mrg_maps_vma *vma)
+{
+	if (!(at = read_hex(at, '-', &vma->start)) ||
+	    !(at = read_hex(at, ' ', &vma->end)) ||
+	    !(at = read_perms(at, vma->perms)) ||
+	    !(at = read_hex(at, ' ', &vma->offset)) ||
+	    !(at = read_dev(at, &vma->dev)) ||
+	    !(at = read_decimal(at, &vma->inode)) || vma->end <= vma->start)
+		return -EBADMSG;
+	read_name(at, vma);
+	vma->detailed = false;
+	vma->flags = vma->other_flags = vma->page_size = vma->anon = 0;
+	return 0;
+}
+
+#define CODE(a, b) ((a) << 8 | (b))
+
+static uint64_t known_flag(int code)
+{
+	switch (code) {
+	case CODE('d', 'c'): return MRG_MF_DONTCOPY;
+	case CODE('s', 'd'): return MRG_MF_SOFTDIRTY;
+	case CODE('i', 'o'): return MRG_MF_IO;
+	case CODE('d', 'e'): return MRG_MF_DONTEXPAND;
+	case CODE('p', 'f'): return MRG_MF_PFNMAP;
+	case CODE('m', 'm'): return MRG_MF_MIXEDMAP;
+	case CODE('h', 't'): return MRG_MF_HUGETLB;
+	case CODE('s', 'h'): return MRG_MF_SHARED;
+	case CODE('w', 'r'): return MRG_MF_WRITE;
+	}
+	return 0;
+}
+
+/* Two letters and a space a flag, in a fixed order: a hash tells sets apart. */
+static void parse_flags(const char *at, struct mrg_maps_vma *vma)
+{
+	for (; at[0] != '\n'; at += at[2] == ' ' ? 3 : 2) {
+		int code = CODE((unsigned char)at[0], (unsigned char)at[1]);
+		uint64_t flag;
+
+		if (at[1] == '\n')
+			break;
+		flag = known_flag(code);
+		vma->flags |= flag;
+		if (!flag)
+			vma->other_flags = (vma->other_flags ^ (uint64_t)code) *
+					   0x9e3779b97f4a7c15ULL;
+	}
+	vma->detailed = true;
+}
+
+static bool has_key(const char *line, size_t len, const char *key, size_t klen)
+{
+	return len > klen && !memcmp(line, key, klen);
+}
+#define HAS_KEY(line, len, key) has_key(line, len, key, sizeof(key) - 1)
+
+static uint64_t parse_kib(const char *at)
+{
+	uint64_t value = 0;
+
+	while (*at == ' ')
+		at++;
+	read_decimal(at, &value);
+	return value << 10;
+}
+
+static void parse_detail(const char *line, size_t len, struct mrg_maps_vma *vma)
+{
+	if (HAS_KEY(line, len, "VmFlags: "))
+		parse_flags(line + 9, vma);
+	else if (HAS_KEY(line, len, "KernelPageSize:"))
+		vma->page_size = parse_kib(line + 15);
+	else if (HAS_KEY(line, len, "Anonymous:"))
+		vma->anon = parse_kib(line + 10);
+}
+
+static bool is_detail(const char *line)
+{
+	return line[0] >= 'A' && line[0] <= 'Z';
+}
+
+int mrg_maps_next(struct mrg_maps *maps, struct mrg_maps_vma *vma)
+{
+	char *line;
+	ssize_t len = peek_line(maps, &line);
+	int ret;
+
+	if (len <= 0)
+		return (int)len;
+	ret = parse_header(line, vma);
+	if (ret)
+		return ret;
+	skip_line(maps, (size_t)len);
+	while ((len = peek_line(maps, &line)) > 0 && is_detail(line)) {
+		parse_detail(line, (size_t)len, vma);
+		skip_line(maps, (size_t)len);
+	}
+	return len < 0 ? (int)len : 1;
+}
+
+static size_t count_lines(const char *buf, size_t len)
+{
+	size_t lines = 0;
+
+	for (const char *at = buf; (at = memchr(at, '\n', len - (size_t)(at - buf)));
+	     at++)
+		lines++;
+	return lines;
+}
+
+/* The vsyscall page stands last, at the top of the address space (x86). */
+static bool ends_with_vsyscall(const char *buf, size_t len)
+{
+	static const char name[] = "[vsyscall]\n";
+	size_t size = sizeof(name) - 1;
+
+	return len >= size && !memcmp(buf + len - size, name, size);
+}
+
+static void maps_path(char *path, size_t size, pid_t pid)
+{
+	if (pid)
+		snprintf(path, size, "/proc/%d/maps", (int)pid);
+	else
+		snprintf(path, size, "/proc/self/maps");
+}
+
+ssize_t mrg_maps_count(pid_t pid)
+{
+	struct mrg_maps maps;
+	ssize_t lines = 0, got;
+	bool vsyscall = false;
+	char path[32];
+	int ret;
+
+	maps_path(path, sizeof(path), pid);
+	ret = mrg_maps_open(&maps, path);
+	if (ret)
+		return ret;
+	while ((got = read_again(maps.fd, maps.buf, BUFFER_SIZE)) > 0) {
+		lines += (ssize_t)count_lines(maps.buf, (size_t)got);
+		vsyscall = ends_with_vsyscall(maps.buf, (size_t)got);
+	}
+	mrg_maps_close(&maps);
+	return got < 0 ? got : lines - vsyscall;
+}
