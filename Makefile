@@ -6,6 +6,7 @@
 #   make check-full     the same and the long runs
 #   make demo           see the wrap on an affected kernel in QEMU (needs root)
 #   make install        DESTDIR, prefix; `make uninstall` takes it back
+#   make dkms-install   the module's source to /usr/src, for dkms
 #
 # V=1 shows commands; O=DIR builds elsewhere; SANITIZE=address,undefined;
 # WERROR=1.
@@ -46,7 +47,7 @@ sanitize := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-poi
 endif
 
 lib_pkgs  := libibverbs libnl-3.0 libnl-route-3.0
-tool_pkgs := jansson
+tool_pkgs := jansson libsystemd
 lib_cflags  = $(shell $(PKG_CONFIG) --cflags $(lib_pkgs))
 lib_libs    = $(shell $(PKG_CONFIG) --libs $(lib_pkgs)) -ldl -lpthread
 tool_cflags = $(shell $(PKG_CONFIG) --cflags $(tool_pkgs))
@@ -67,7 +68,7 @@ archive := $(O)/libmrguard.a
 shlib   := $(O)/libmrguard.so.$(VERSION)
 command := $(O)/mrguard
 
-.PHONY: all modules check check-full demo install uninstall clean version-check unit guest
+.PHONY: all modules check check-full demo install uninstall dkms-install clean version-check unit guest
 
 all: version-check $(archive) $(shlib) $(command) $(O)/mrguard.pc
 
@@ -144,6 +145,9 @@ install: all
 	$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $(O)/mrguard.installed $(tool_objs) -L$(O) -lmrguard \
 		-Wl,-rpath,$(libdir) $(tool_libs) $(lib_libs)
 	$(INSTALL) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
+	$(INSTALL) -D -m 0644 udev/mrguard.rules $(DESTDIR)$(udevrulesdir)/90-mrguard.rules
+	$(INSTALL) -d $(DESTDIR)$(unitdir)
+	sed 's|@bindir@|$(bindir)|' udev/mrguard-check@.service > $(DESTDIR)$(unitdir)/mrguard-check@.service
 	for s in 1 3 4 5 7 8; do for m in lib/man/*.$$s; do \
 		[ -e "$$m" ] || continue; \
 		$(INSTALL) -D -m 0644 $$m $(DESTDIR)$(mandir)/man$$s/$$(basename $$m); done; done
@@ -153,8 +157,17 @@ uninstall:
 		$(DESTDIR)$(libdir)/libmrguard.so.$(SOMAJOR) $(DESTDIR)$(libdir)/libmrguard.so.$(VERSION) \
 		$(DESTDIR)$(libdir)/pkgconfig/mrguard.pc
 	rm -rf $(DESTDIR)$(includedir)/mrguard
+	rm -f $(DESTDIR)$(udevrulesdir)/90-mrguard.rules $(DESTDIR)$(unitdir)/mrguard-check@.service
 	for m in lib/man/*.[1-8]; do [ -e "$$m" ] || continue; \
 		rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$$(basename $$m); done
+
+# The module's source where `dkms add mrguard/$(VERSION)` finds it.
+dkms_dir = $(DESTDIR)$(srcdir_dkms)/mrguard-$(VERSION)
+dkms-install: version-check
+	$(INSTALL) -d $(dkms_dir)/kmod/uapi
+	$(INSTALL) -m 0644 dkms.conf $(dkms_dir)/
+	$(INSTALL) -m 0644 kmod/Kbuild kmod/Makefile kmod/*.[ch] $(dkms_dir)/kmod/
+	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(dkms_dir)/kmod/uapi/
 
 clean:
 	rm -rf $(O)

@@ -9,12 +9,13 @@
 
 #include <mrguard/check.h>
 
+#include "check_publish.h"
 #include "commands.h"
 #include "json.h"
 #include "term.h"
 
 enum { KEY_JSON = 0x100, KEY_PROMETHEUS, KEY_COLOUR, KEY_ROOT, KEY_DUMP, KEY_DEVICE, KEY_PID, KEY_UNIT,
-       KEY_QUIET };
+       KEY_QUIET, KEY_PUBLISH };
 
 static const struct argp_option options[] = {
 	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
@@ -24,6 +25,8 @@ static const struct argp_option options[] = {
 	{ "device", KEY_DEVICE, "DEVICE", 0, "Only this RDMA device", 0 },
 	{ "pid", KEY_PID, "PID", 0, "Judge the limits of this process", 0 },
 	{ "unit", KEY_UNIT, "UNIT", 0, "Judge the limits of this systemd unit", 0 },
+	{ "publish", KEY_PUBLISH, "NAME", 0, "Check RDMA device NAME (\"host\": all), tell the journal, and leave "
+	  "the report in " PUBLISH_DIR "/NAME.json", 0 },
 	{ "dump", KEY_DUMP, "DIR", 0, "Keep a copy of all that is read in DIR, which must be empty or new", 0 },
 	{ "root", KEY_ROOT, "DIR", 0, "Check the host that --dump recorded in DIR", 0 },
 	{ 0 },
@@ -36,6 +39,7 @@ struct args {
 	enum format format;
 	enum term_colour colour;
 	bool quiet;
+	const char *publish;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -65,6 +69,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_DEVICE:
 		args->opts.device = arg;
+		return 0;
+	case KEY_PUBLISH:
+		if (!*arg || strchr(arg, '/') || arg[0] == '.')
+			argp_error(state, "--publish: expected the name of a device, or host, read \"%s\"", arg);
+		args->publish = arg;
+		if (strcmp(arg, "host"))
+			args->opts.device = arg;
 		return 0;
 	case KEY_UNIT:
 		args->opts.unit = arg;
@@ -140,7 +151,7 @@ static void print_text(const struct mrg_check_report *report, const struct args 
 	       tally[MRG_CHECK_SKIP]);
 }
 
-static int print_json(const struct mrg_check_report *report)
+static json_t *to_json(const struct mrg_check_report *report)
 {
 	size_t count;
 	const struct mrg_check_result *r = mrg_check_results(report, &count);
@@ -152,8 +163,8 @@ static int print_json(const struct mrg_check_report *report)
 			"verdict", mrg_check_verdict_name(r[i].verdict),
 			"evidence", json_text(r[i].evidence), "meaning", json_text(r[i].meaning),
 			"remedy", json_text(r[i].remedy)));
-	return json_print(json_pack("{s:s, s:s, s:o}", "schema", "mrguard.check/1", "verdict",
-				    mrg_check_verdict_name(mrg_check_worst(report)), "results", results));
+	return json_pack("{s:s, s:s, s:o}", "schema", "mrguard.check/1", "verdict",
+			 mrg_check_verdict_name(mrg_check_worst(report)), "results", results);
 }
 
 /* Backslash, quote and newline are the characters that the format escapes. */
@@ -212,8 +223,14 @@ int cmd_check(int argc, char **argv)
 	rc = mrg_check_run(&args.opts, &report);
 	if (rc)
 		return cannot_run(&args, rc);
+	if (args.publish) {
+		publish_journal(report, args.publish);
+		rc = publish_file(to_json(report), args.publish);
+		if (rc)
+			fprintf(stderr, "mrguard check: %s/%s.json: %s\n", PUBLISH_DIR, args.publish, strerror(-rc));
+	}
 	if (args.format == JSON)
-		rc = print_json(report);
+		rc = json_print(to_json(report)) ? -ENOMEM : rc;
 	else if (args.format == PROMETHEUS)
 		print_prometheus(report);
 	else
