@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of mrguard.ko share, and what mrguard_walk.ko gives it. */
+#ifndef MRG_INTERNAL_H
+#define MRG_INTERNAL_H
+
+#include <linux/module.h>
+#include <linux/sched/signal.h>
+#include <linux/scatterlist.h>
+#include <linux/types.h>
+
+#include "uapi/mrguard.h"
+
+/**
+ * struct mrg_walk_job - one list for the kernel's page-size pick and block walk
+ * @sgl, @nents: the list, which begins at @address rounded down to a page and
+ *		covers the range
+ * @address:	the range's first byte in the buffer
+ * @length, @iova, @pgsz_bitmap, @start: as in struct mrg_ioc_blocks
+ * @blocks:	room for @blocks_cap addresses, or NULL
+ */
+struct mrg_walk_job {
+	struct scatterlist *sgl;
+	unsigned int nents;
+	u64 address;
+	u64 length;
+	u64 iova;
+	u64 pgsz_bitmap;
+	u64 start;
+	u64 *blocks;
+	u32 blocks_cap;
+	/* results, as in struct mrg_ioc_blocks */
+	u32 blocks_out;
+	u32 info;
+	u64 page_size;
+	u64 total_blocks;
+	u64 walked;
+	u64 wrong;
+	u64 first_wrong;
+};
+
+/**
+ * struct mrg_walk_ops - what mrguard_walk.ko offers
+ * @owner:	kept from unloading while a call is inside
+ * @probe:	finds the MRG_WALK_* bits by running the iterator
+ * @blocks:	0, -EINTR, or -EOVERFLOW with page size and total filled in
+ */
+struct mrg_walk_ops {
+	struct module *owner;
+	u32 (*probe)(void);
+	int (*blocks)(struct mrg_walk_job *job);
+};
+
+int mrg_register_walk(const struct mrg_walk_ops *ops);
+void mrg_unregister_walk(const struct mrg_walk_ops *ops);
+
+/* NULL where mrguard_walk.ko is not there; else give it back with mrg_walk_put() */
+const struct mrg_walk_ops *mrg_walk_get(void);
+void mrg_walk_put(const struct mrg_walk_ops *ops);
+
+int mrg_ioc_layout(struct mrg_ioc_layout *arg);
+int mrg_ioc_blocks(struct mrg_ioc_blocks *arg);
+int mrg_ioc_vma(struct mrg_ioc_vma *arg);
+
+/* A loop over what a caller has chosen the length of: may it go on? */
+static inline int mrg_breathe(u64 step)
+{
+	if (step & 0xfff)
+		return 0;
+	cond_resched();
+	return fatal_signal_pending(current) ? -EINTR : 0;
+}
+
+#endif /* MRG_INTERNAL_H */

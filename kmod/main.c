@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * /dev/mrguard: the device, its ioctl table, and the door through which
+ * mrguard_walk.ko comes in.  What each call means is in uapi/mrguard.h.
+ *
+ * Lock order: the importer's device_lock, then the DMA-BUF's reservation lock.
+ * walk_lock and mmap_lock nest in neither, nor in each other.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mutex.h>
+#include <linux/nospec.h>
+#include <linux/uaccess.h>
+
+#include "compat.h"
+#include "internal.h"
+
+static DEFINE_MUTEX(walk_lock);
+static const struct mrg_walk_ops *walk_ops;
+
+int mrg_register_walk(const struct mrg_walk_ops *ops)
+{
+	int ret = 0;
+
+	mutex_lock(&walk_lock);
+	if (walk_ops)
+		ret = -EBUSY;
+	else
+		walk_ops = ops;
+	mutex_unlock(&walk_lock);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(mrg_register_walk);
+
+/* Called from the owner's exit, so no mrg_walk_get() is outstanding. */
+void mrg_unregister_walk(const struct mrg_walk_ops *ops)
+{
+	mutex_lock(&walk_lock);
+	if (walk_ops == ops)
+		walk_ops = NULL;
+	mutex_unlock(&walk_lock);
+}
+EXPORT_SYMBOL_GPL(mrg_unregister_walk);
+
+const struct mrg_walk_ops *mrg_walk_get(void)
+{
+	const struct mrg_walk_ops *ops;
+
+	mutex_lock(&walk_lock);
+	ops = walk_ops;
+	if (ops && !try_module_get(ops->owner))
+		ops = NULL;
+	mutex_unlock(&walk_lock);
+	return ops;
+}
+
+void mrg_walk_put(const struct mrg_walk_ops *ops)
+{
+	module_put(ops->owner);
+}
+
+/* A live patch can change the walk at any time, so it is probed at each call. */
+static int mrg_ioc_info(struct mrg_ioc_info *arg)
+{
+	const struct mrg_walk_ops *ops;
+
+	if (arg->flags || arg->reserved)
+		return -EINVAL;
+	*arg = (struct mrg_ioc_info){
+		.size = arg->size,
+		.abi = MRG_ABI_VERSION,
+		.page_size = PAGE_SIZE,
+		.features = MRG_FEATURE_LAYOUT | MRG_FEATURE_VMA,
+		.version = MRG_VERSION,
+	};
+	ops = mrg_walk_get();
+	if (ops) {
+		arg->features |= MRG_FEATURE_WALK;
+		arg->walk = ops->probe();
+		mrg_walk_put(ops);
+	}
+	return 0;
+}
+
+union mrg_arg {
+	__u32 size;
+	struct mrg_ioc_info info;
+	struct mrg_ioc_layout layout;
+	struct mrg_ioc_blocks blocks;
+	struct mrg_ioc_vma vma;
+};
+
+static int call_info(union mrg_arg *arg)
+{
+	return mrg_ioc_info(&arg->info);
+}
+
+static int call_layout(union mrg_arg *arg)
+{
+	return mrg_ioc_layout(&arg->layout);
+}
+
+static int call_blocks(union mrg_arg *arg)
+{
+	return mrg_ioc_blocks(&arg->blocks);
+}
+
+static int call_vma(union mrg_arg *arg)
+{
+	return mrg_ioc_vma(&arg->vma);
+}
+
+/* By number alone: the size in a command may grow. */
+static const struct mrg_call {
+	size_t size;
+	int (*call)(union mrg_arg *arg);
+} calls[] = {
+	[_IOC_NR(MRG_IOC_INFO)] = { sizeof(struct mrg_ioc_info), call_info },
+	[_IOC_NR(MRG_IOC_LAYOUT)] = { sizeof(struct mrg_ioc_layout), call_layout },
+	[_IOC_NR(MRG_IOC_BLOCKS)] = { sizeof(struct mrg_ioc_blocks), call_blocks },
+	[_IOC_NR(MRG_IOC_VMA)] = { sizeof(struct mrg_ioc_vma), call_vma },
+};
+
+static const struct mrg_call *find_call(unsigned int cmd)
+{
+	unsigned int nr = _IOC_NR(cmd);
+
+	if (_IOC_TYPE(cmd) != MRG_IOC_TYPE || nr >= ARRAY_SIZE(calls))
+		return NULL;
+	return &calls[array_index_nospec(nr, ARRAY_SIZE(calls))];
+}
+
+/* -EOVERFLOW is the one failure that has something to tell: see MRG_IOC_BLOCKS. */
+static long mrg_ioctl(struct file *file, unsigned int cmd, unsigned long uarg)
+{
+	void __user *user = (void __user *)uarg;
+	const struct mrg_call *call = find_call(cmd);
+	union mrg_arg arg;
+	__u32 size;
+	int ret;
+
+	if (!call)
+		return -ENOTTY;
+	if (get_user(size, (__u32 __user *)user))
+		return -EFAULT;
+	if (size < 2 * sizeof(__u32))
+		return -EINVAL;
+	if (size > PAGE_SIZE)
+		return -E2BIG;
+	ret = copy_struct_from_user(&arg, call->size, user, size);
+	if (ret)
+		return ret;
+	arg.size = size;
+	ret = call->call(&arg);
+	if (ret && ret != -EOVERFLOW)
+		return ret;
+	if (copy_to_user(user, &arg, min_t(size_t, size, call->size)))
+		return -EFAULT;
+	return ret;
+}
+
+static const struct file_operations mrg_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = mrg_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+};
+
+/* Root alone, until a udev rule says who else. */
+static struct miscdevice mrg_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = MRG_DEVICE_NAME,
+	.fops = &mrg_fops,
+	.mode = 0600,
+};
+module_misc_device(mrg_device);
+
+MODULE_DESCRIPTION("Shows the DMA addresses of DMA-BUFs and the VMAs of processes");
+MODULE_AUTHOR("The mrguard authors");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(MRG_VERSION);
+MRG_IMPORT_DMA_BUF;
