@@ -89,8 +89,9 @@ enum mrg_strategy {
 /**
  * struct mrg_outcome - what the kernel makes of one MR
  * @verdict:	see enum mrg_verdict
- * @page_shift:	log2 of the page picked; 0 if none
- * @blocks:	number of blocks
+ * @page_shift:	log2 of the page picked; 0 if none, or if the addresses are not
+ *		known
+ * @blocks:	number of blocks; 0 where @page_shift is
  * @wrong_blocks: of these, with a wrong address
  * @first_bad_offset: offset in the MR's range of the first byte that lands
  *		wrong; MRG_NO_OFFSET if none
@@ -164,15 +165,17 @@ struct mrg_plan;
  * mrg_plan_make() - judge one MR over a range, and plan safe ones
  * @sg:	   the list; NULL where the addresses are not known
  * @count: its entries; 0 with NULL
- * @opts:  see struct mrg_plan_opts
+ * @opts:  see struct mrg_plan_opts; NULL = all zero but the size
  * @plan:  OUT the plan, to be freed with mrg_plan_free()
  *
  * A range that cannot be registered at all is a plan too: its single verdict
- * is MRG_REFUSED, it has no pieces, and mrg_plan_reason() says why.
+ * is MRG_REFUSED, it has no pieces, and mrg_plan_reason() says why.  So is one
+ * that no pieces could make safe, or only more than 2^20 of them.
  *
  * Return: 0; -EINVAL (opts malformed: unknown flag, non-zero unknown tail,
  * shift or alignment that is no such thing, entry of length 0, list longer
- * than 2^63 bytes); -ENOMEM.
+ * than 2^63 bytes, entry of 4 GiB or more for a walk that looks at single
+ * entries); -ENOMEM.
  */
 MRG_API int mrg_plan_make(const struct mrg_sg *sg, size_t count,
 			  const struct mrg_plan_opts *opts,

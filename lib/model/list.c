@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The planner's one pass over the caller's list, and the second one that only
+ * an MR size limit makes necessary.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <model/planner.h>
+
+#define LOW32	0xffffffffULL
+
+/* Takes an entry that lies outside the range. */
+static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)
+{
+	if (!sg->len || sg->len > MRG_LIST_MAX - *bytes)
+		return -EINVAL;
+	*bytes += sg->len;
+	return 0;
+}
+
+/*
+ * While every run lies on 4 GiB lines, as wide pages need it, runs are kept:
+ * they are few, and judging page after page then needs no pass of its own.
+ */
+static int keep_run(struct mrg_planner *p, const struct mrg_sg *run)
+{
+	size_t room = p->wide_room ? 2 * p->wide_room : 16;
+	struct mrg_sg *larger;
+
+	if (p->scan.mask & LOW32)
+		return 0;
+	if (p->wide_count == p->wide_room) {
+		larger = realloc(p->wide, room * sizeof(*larger));
+		if (!larger)
+			return -ENOMEM;
+		p->wide = larger;
+		p->wide_room = room;
+	}
+	p->wide[p->wide_count++] = *run;
+	return 0;
+}
+
+static int read_range(struct mrg_planner *p, struct mrg_runs *it, uint64_t va)
+{
+	struct mrg_sg run;
+	int err = 0;
+
+	while (!err && mrg_runs_next(it, &run)) {
+		mrg_scan_add(&p->scan, &run, va);
+		err = keep_run(p, &run);
+		va += run.len;
+	}
+	if (it->malformed || it->seen > MRG_LIST_MAX ||
+	    (it->per_entry && p->scan.longest > LOW32))
+		return -EINVAL;
+	return err;
+}
+
+static uint64_t range_bytes(const struct mrg_planner *p, uint64_t pgoff,
+			    uint64_t before)
+{
+	uint64_t most = MRG_LIST_MAX - before;
+	uint64_t length = p->opts.length;
+
+	if (!length || length > most)
+		return most;
+	length = mrg_align_up(pgoff + length, p->opts.page_size);
+	return length < most ? length : most;
+}
+
+int mrg_read_list(struct mrg_planner *p, const struct mrg_sg *sg, size_t count)
+{
+	uint64_t pgoff = p->opts.offset & (p->opts.page_size - 1);
+	uint64_t skip = p->opts.offset - pgoff;
+	struct mrg_runs it = {
+		.sg = sg,
+		.end = sg + count,
+		.per_entry = mrg_walk_per_entry(p->walk),
+	};
+	int err = 0;
+
+	for (; !err && it.sg != it.end && skip >= it.sg->len; it.sg++) {
+		skip -= it.sg->len;
+		err = pass_entry(it.sg, &it.seen);
+	}
+	if (!err && it.sg != it.end) {
+		it.skip = skip;
+		it.seen += skip;
+		it.left = range_bytes(p, pgoff, it.seen);
+		err = read_range(p, &it, p->opts.iova - pgoff);
+	}
+	for (; !err && it.sg != it.end; it.sg++)
+		err = pass_entry(it.sg, &it.seen);
+	p->list_bytes = it.seen;
+	return err;
+}
+
+struct witness_list {
+	struct mrg_witness *at;
+	size_t count;
+	size_t room;
+};
+
+static int add_witness(struct witness_list *list, uint64_t lo, uint64_t hi)
+{
+	size_t room = list->room ? 2 * list->room : 16;
+	struct mrg_witness *larger;
+
+	if (list->count == list->room) {
+		larger = realloc(list->at, room * sizeof(*larger));
+		if (!larger)
+			return -ENOMEM;
+		list->at = larger;
+		list->room = room;
+	}
+	list->at[list->count++] = (struct mrg_witness){ lo, hi };
+	return 0;
+}
+
+/*
+ * A run whose DMA addresses differ from the iova in a bit below 32 bounds the
+ * page of any MR that holds a part of it, since the lowest such bit is the same
+ * all along a run.  Between other runs a discontinuity that is not on a 4 GiB
+ * line does so for MRs that hold both its sides.
+ */
+int mrg_find_witnesses(const struct mrg_planner *p, struct mrg_witness **out,
+		       size_t *count)
+{
+	uint64_t pgoff = mrg_mr_pgoff(&p->mr), pos = 0;
+	struct witness_list list = { 0 };
+	bool bound, was_bound = true;	/* the first run has none before it */
+	struct mrg_runs it;
+	struct mrg_sg run;
+	int err = 0;
+
+	mrg_mr_runs(&p->mr, mrg_walk_per_entry(p->walk), &it);
+	for (; !err && mrg_runs_next(&it, &run); was_bound = bound) {
+		uint64_t lo = pos > pgoff ? pos - pgoff : 0;
+		uint64_t va = p->mr.iova - pgoff + pos;
+
+		pos += run.len;
+		bound = (run.addr ^ va) & LOW32;
+		if (bound && list.count && list.at[list.count - 1].hi == lo)
+			list.at[list.count - 1].hi = pos - pgoff;
+		else if (bound)
+			err = add_witness(&list, lo, pos - pgoff);
+		else if (!was_bound && (va & LOW32))
+			err = add_witness(&list, lo, lo);
+	}
+	*out = list.at;
+	*count = list.count;
+	return err;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel's page-size pick and block walk, for one MR over a scatter list.
+ *
+ * Everything works per contiguous run and never per block, so 16 TiB in 4 KiB
+ * blocks costs no more than its list.  Nothing here allocates.
+ *
+ * A list may describe addresses up to 2^64; sums wrap as they do in the kernel.
+ */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include <sys/types.h>
+#include <mrguard/plan.h>
+
+/* Pages from here on are what the truncating walk gets wrong. */
+#define MRG_WIDE_SHIFT	32
+/* The largest page that every walk handles. */
+#define MRG_WINDOW	(1ULL << 31)
+/* The smallest page of any RDMA device in the kernel. */
+#define MRG_MIN_SHIFT	12
+#define MRG_MAX_SHIFT	63
+/* A device whose limit is not known takes at least 2 GiB pages. */
+#define MRG_MIN_LIMIT	31
+/* No list is longer: offsets and lengths add without overflow. */
+#define MRG_LIST_MAX	(1ULL << 63)
+
+/*
+ * One MR: bytes [offset, offset + length) of a list, at an iova.
+ * offset and iova agree within a host page, as uverbs demands.
+ */
+struct mrg_mr {
+	const struct mrg_sg *sg;
+	size_t count;
+	uint64_t offset;
+	uint64_t length;
+	uint64_t iova;
+	uint64_t page_size;
+};
+
+static inline uint64_t mrg_align_up(uint64_t x, uint64_t to)
+{
+	return (x + to - 1) & ~(to - 1);
+}
+
+static inline uint64_t mrg_mr_pgoff(const struct mrg_mr *mr)
+{
+	return mr->iova & (mr->page_size - 1);
+}
+
+/* All page sizes from 4 KiB to 2^limit, as drivers announce them. */
+static inline uint64_t mrg_pages_up_to(uint32_t limit)
+{
+	return (~0ULL >> (MRG_MAX_SHIFT - limit)) & ~((1ULL << MRG_MIN_SHIFT) - 1);
+}
+
+/* Walks of kernels before 486055f5e09d see entries, later ones see runs. */
+static inline bool mrg_walk_per_entry(enum mrg_walk walk)
+{
+	return walk == MRG_WALK_PER_ENTRY || walk == MRG_WALK_PER_ENTRY_NARROW;
+}
+
+/*
+ * Goes through a stretch of a list, run by run: entries that continue each
+ * other are one run, unless per_entry.
+ */
+struct mrg_runs {
+	const struct mrg_sg *sg;
+	const struct mrg_sg *end;
+	uint64_t skip;		/* bytes of *sg that come before the stretch */
+	uint64_t left;		/* bytes of the stretch that are still to come */
+	uint64_t seen;		/* bytes of the list passed, cut ones too */
+	bool per_entry;
+	bool malformed;		/* an entry of length 0, or above MRG_LIST_MAX */
+};
+
+static inline bool mrg_runs_next(struct mrg_runs *it, struct mrg_sg *run)
+{
+	const struct mrg_sg *sg = it->sg;
+	uint64_t start, len, next;
+
+	if (!it->left || sg == it->end)
+		return false;
+	start = sg->addr + it->skip;
+	len = sg->len - it->skip;
+	it->malformed |= sg->len - 1 >= MRG_LIST_MAX;
+	sg++;
+	/* A run does not go on past 2^64: FBP-C tests the sum for overflow. */
+	while (!it->per_entry && len < it->left && sg != it->end &&
+	       !__builtin_add_overflow(start, len, &next) && next == sg->addr) {
+		it->malformed |= sg->len - 1 >= MRG_LIST_MAX;
+		len += sg->len;
+		sg++;
+	}
+	it->sg = sg;
+	it->skip = 0;
+	it->seen += len;
+	run->addr = start;
+	run->len = len < it->left ? len : it->left;
+	it->left -= run->len;
+	return true;
+}
+
+/* The pages that an MR maps: ib_umem_dmabuf_map_pages() widens to whole ones. */
+void mrg_mr_runs(const struct mrg_mr *mr, bool per_entry, struct mrg_runs *it);
+
+/* What pick and walk need to know of an MR's runs. */
+struct mrg_scan {
+	uint64_t mask;		/* its lowest bit bounds the page */
+	uint64_t first;		/* DMA address of the first page */
+	uint64_t first_len;	/* bytes of the first run */
+	uint64_t second;	/* DMA address of the second run */
+	uint64_t last_addr;
+	uint64_t last_len;
+	uint64_t bytes;
+	uint64_t longest;
+	uint64_t runs;
+};
+
+/* Adds the run that starts at address @va of the MR, in order. */
+static inline void mrg_scan_add(struct mrg_scan *scan, const struct mrg_sg *run,
+				uint64_t va)
+{
+	scan->mask |= run->addr ^ va;
+	if (scan->runs == 0) {
+		scan->first = run->addr;
+		scan->first_len = run->len;
+	} else {
+		scan->mask |= va;
+	}
+	if (scan->runs == 1)
+		scan->second = run->addr;
+	if (run->len > scan->longest)
+		scan->longest = run->len;
+	scan->last_addr = run->addr;
+	scan->last_len = run->len;
+	scan->bytes += run->len;
+	scan->runs++;
+}
+
+void mrg_mr_scan(const struct mrg_mr *mr, enum mrg_walk walk,
+		 struct mrg_scan *scan);
+
+/* The page that ib_umem_find_best_pgsz() picks, in bytes; 0: it refuses. */
+uint64_t mrg_pick_page(const struct mrg_scan *scan, uint64_t iova,
+		       uint64_t length, uint64_t pgsz_bitmap);
+
+/* What @walk makes of the MR in pages of 1 << @shift, as picked. */
+void mrg_mr_walk(const struct mrg_mr *mr, const struct mrg_scan *scan,
+		 enum mrg_walk walk, uint32_t shift, struct mrg_outcome *out);
+
+/* Both in one: the MR on a device that takes the pages of @pgsz_bitmap. */
+void mrg_mr_judge(const struct mrg_mr *mr, uint64_t pgsz_bitmap,
+		  enum mrg_walk walk, struct mrg_outcome *out);
+
+/*
+ * The addresses that @walk hands out for blocks [start, start + cap), in
+ * pages of 1 << @shift; returns how many of these blocks the MR has.
+ */
+size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk, uint32_t shift,
+		     uint64_t start, uint64_t *addrs, size_t cap);
+
+/* Bytes of the MR that lie in wrong blocks. */
+uint64_t mrg_wrong_bytes(const struct mrg_mr *mr, const struct mrg_outcome *out);
+
+#endif /* MODEL_MODEL_H */

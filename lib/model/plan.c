@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT */
+/* The planner behind mrguard/plan.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <model/planner.h>
+
+#define ALL_FLAGS (MRG_PLAN_IOVA_FREE | MRG_PLAN_TRANSLATED)
+/* No host has larger pages, and windows are made of whole ones. */
+#define MAX_PAGE_SIZE (1ULL << 30)
+
+static bool is_power_of_two(uint64_t x)
+{
+	return x && !(x & (x - 1));
+}
+
+static int copy_opts(const struct mrg_plan_opts *from, struct mrg_plan_opts *to)
+{
+	const unsigned char *bytes = (const unsigned char *)from;
+	size_t i;
+
+	memset(to, 0, sizeof(*to));
+	if (!from)
+		return 0;
+	if (from->size < sizeof(from->size))
+		return -EINVAL;
+	for (i = sizeof(*to); i < from->size; i++)
+		if (bytes[i])
+			return -EINVAL;
+	memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
+	return 0;
+}
+
+static bool opts_valid(const struct mrg_plan_opts *o)
+{
+	return !(o->flags & ~ALL_FLAGS) &&
+	       o->walk <= MRG_WALK_PER_ENTRY_NARROW &&
+	       o->strategy < MRG_STRATEGY_NONE &&
+	       (!o->max_page_shift || (o->max_page_shift >= MRG_MIN_SHIFT &&
+				       o->max_page_shift <= MRG_MAX_SHIFT)) &&
+	       is_power_of_two(o->page_size) &&
+	       o->page_size >= 1ULL << MRG_MIN_SHIFT &&
+	       o->page_size <= MAX_PAGE_SIZE &&
+	       is_power_of_two(o->cut_align);
+}
+
+static int set_up(struct mrg_planner *p, const struct mrg_sg *sg, size_t count,
+		  const struct mrg_plan_opts *opts)
+{
+	int err = copy_opts(opts, &p->opts);
+
+	if (err)
+		return err;
+	if (!p->opts.page_size)
+		p->opts.page_size = sysconf(_SC_PAGESIZE);
+	if (!p->opts.cut_align)
+		p->opts.cut_align = p->opts.page_size;
+	if (!opts_valid(&p->opts) || (!sg && count))
+		return -EINVAL;
+	if (p->opts.cut_align < p->opts.page_size)
+		p->opts.cut_align = p->opts.page_size;
+	p->walk = p->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING : p->opts.walk;
+	p->has_list = sg;
+	p->layout_known = sg && !(p->opts.flags & MRG_PLAN_TRANSLATED);
+	return sg ? mrg_read_list(p, sg, count) : 0;
+}
+
+static bool refuse(struct mrg_planner *p)
+{
+	p->refused = true;
+	p->plan->single = (struct mrg_outcome){
+		.verdict = MRG_REFUSED,
+		.first_bad_offset = MRG_NO_OFFSET,
+	};
+	return true;
+}
+
+/* What the kernel refuses whatever the addresses are. */
+static bool refused(struct mrg_planner *p)
+{
+	struct mrg_plan_opts *o = &p->opts;
+	uint64_t in_page = o->page_size - 1;
+
+	if (!o->length && p->has_list && o->offset < p->list_bytes)
+		o->length = p->list_bytes - o->offset;
+	if (p->has_list && (o->offset >= p->list_bytes ||
+			    o->length > p->list_bytes - o->offset)) {
+		mrg_say(p->plan, "The list holds 0x%llx bytes, and the range of 0x%llx bytes from offset 0x%llx on ends behind it: shorten the range, or give the whole list.",
+			(unsigned long long)p->list_bytes,
+			(unsigned long long)o->length, (unsigned long long)o->offset);
+		return refuse(p);
+	}
+	if (!o->length) {
+		mrg_say(p->plan, "The range is empty (length 0): name its length.");
+		return refuse(p);
+	}
+	if (o->length > MRG_LIST_MAX || o->iova + (o->length - 1) < o->iova ||
+	    o->offset + (o->length - 1) < o->offset) {
+		mrg_say(p->plan, "The range of 0x%llx bytes at iova 0x%llx, offset 0x%llx, passes the end of the address space: no MR can reach beyond 2^64 or be longer than 2^63.",
+			(unsigned long long)o->length, (unsigned long long)o->iova,
+			(unsigned long long)o->offset);
+		return refuse(p);
+	}
+	if ((o->iova ^ o->offset) & in_page) {
+		mrg_say(p->plan, "The kernel refuses it: iova 0x%llx and offset 0x%llx differ within a page of 0x%llx bytes; use an iova with 0x%llx in its low bits.",
+			(unsigned long long)o->iova, (unsigned long long)o->offset,
+			(unsigned long long)o->page_size,
+			(unsigned long long)(o->offset & in_page));
+		return refuse(p);
+	}
+	return false;
+}
+
+static void set_range(struct mrg_planner *p, const struct mrg_sg *sg,
+		      size_t count)
+{
+	bool all_kept = !(p->scan.mask & 0xffffffff);
+
+	p->mr = (struct mrg_mr){
+		.sg = all_kept ? p->wide : sg,
+		.count = all_kept ? p->wide_count : count,
+		.offset = all_kept ? p->opts.offset & (p->opts.page_size - 1) :
+				     p->opts.offset,
+		.length = p->opts.length,
+		.iova = p->opts.iova,
+		.page_size = p->opts.page_size,
+	};
+}
+
+static bool in_one_window(uint64_t iova, uint64_t length)
+{
+	return (iova ^ (iova + length - 1)) < MRG_WINDOW;
+}
+
+/*
+ * The narrow walk hangs on entries near 4 GiB even in small pages; an entry cut
+ * to a 2 GiB window is too short for that.
+ */
+static bool narrow_risk(const struct mrg_planner *p)
+{
+	return p->walk == MRG_WALK_PER_ENTRY_NARROW &&
+	       (!p->layout_known || p->scan.longest > MRG_WINDOW);
+}
+
+static enum mrg_safety which_pieces(const struct mrg_planner *p)
+{
+	bool narrow_pages = mrg_highest_limit(p) < MRG_WIDE_SHIFT;
+
+	if (p->walk == MRG_WALK_EXACT || (narrow_pages && !narrow_risk(p)))
+		return MRG_ANY_PIECE;
+	return p->layout_known && !narrow_risk(p) ? MRG_BY_LAYOUT : MRG_BY_WINDOW;
+}
+
+/* What can be said of an MR whose addresses are not known. */
+static void judge_blind(const struct mrg_planner *p, uint64_t iova,
+			uint64_t length, struct mrg_outcome *out)
+{
+	bool safe = p->safety == MRG_ANY_PIECE || in_one_window(iova, length);
+
+	*out = (struct mrg_outcome){
+		.verdict = safe ? MRG_SAFE : MRG_VERDICT_UNKNOWN,
+		.first_bad_offset = MRG_NO_OFFSET,
+	};
+}
+
+static bool worse(const struct mrg_mr *mr, const struct mrg_outcome *a,
+		  const struct mrg_outcome *b)
+{
+	if ((a->verdict == MRG_SAFE) != (b->verdict == MRG_SAFE))
+		return b->verdict == MRG_SAFE;
+	return mrg_wrong_bytes(mr, a) > mrg_wrong_bytes(mr, b);
+}
+
+/* The worst under all limits that are possible; returns the limit. */
+static uint32_t judge_worst(const struct mrg_planner *p, const struct mrg_mr *mr,
+			    const struct mrg_scan *scan, struct mrg_outcome *worst)
+{
+	uint32_t limit, at = 0;
+	uint64_t page, last = 0;
+	struct mrg_outcome out;
+
+	*worst = (struct mrg_outcome){
+		.verdict = MRG_REFUSED,
+		.first_bad_offset = MRG_NO_OFFSET,
+	};
+	for (limit = mrg_lowest_limit(p); limit <= mrg_highest_limit(p); limit++) {
+		page = mrg_pick_page(scan, mr->iova, mr->length,
+				     mrg_pages_up_to(limit));
+		if (page == last)
+			continue;
+		last = page;
+		mrg_mr_walk(mr, scan, p->walk, __builtin_ctzll(page), &out);
+		if (!at || worse(mr, &out, worst)) {
+			*worst = out;
+			at = limit;
+		}
+	}
+	return at;
+}
+
+/* No page above 2 GiB, whatever the device's limit. */
+static bool never_wide(const struct mrg_planner *p, const struct mrg_mr *mr,
+		       const struct mrg_scan *scan)
+{
+	return mrg_pick_page(scan, mr->iova, mr->length,
+			     mrg_pages_up_to(mrg_highest_limit(p))) <= MRG_WINDOW;
+}
+
+static void judge_single(struct mrg_planner *p)
+{
+	struct mrg_outcome *single = &p->plan->single;
+
+	if (p->layout_known) {
+		p->worst_limit = judge_worst(p, &p->mr, &p->scan, single);
+		p->strict = p->walk == MRG_WALK_EXACT ||
+			    never_wide(p, &p->mr, &p->scan);
+	} else {
+		judge_blind(p, p->mr.iova, p->mr.length, single);
+		p->strict = single->verdict == MRG_SAFE;
+	}
+	if (single->verdict == MRG_REFUSED) {
+		mrg_say(p->plan, "No page fits: DMA addresses and iova 0x%llx agree, or the list is contiguous, only up to bit %d, and the smallest page is 4 KiB (bit %d).",
+			(unsigned long long)p->mr.iova, __builtin_ctzll(p->scan.mask),
+			MRG_MIN_SHIFT);
+		refuse(p);
+	}
+}
+
+static bool too_long(const struct mrg_planner *p)
+{
+	return p->opts.max_mr_size && p->opts.length > p->opts.max_mr_size;
+}
+
+static bool rebase_wanted(const struct mrg_planner *p)
+{
+	return p->opts.strategy == MRG_STRATEGY_REBASE ||
+	       (p->opts.strategy == MRG_STRATEGY_AUTO &&
+		(p->opts.flags & MRG_PLAN_IOVA_FREE));
+}
+
+/*
+ * A flipped bit 31 moves the range by 2 GiB: where iova and DMA addresses
+ * agreed below bit 32 they now differ in bit 31, which bounds the page.
+ */
+static bool rebase_possible(struct mrg_planner *p)
+{
+	uint64_t up = p->opts.iova + MRG_WINDOW;
+
+	if (p->safety == MRG_ANY_PIECE)
+		return true;
+	if (p->opts.flags & MRG_PLAN_TRANSLATED)
+		p->no_rebase = "the addresses seen are not those that the MR will get";
+	else if (!p->layout_known)
+		p->no_rebase = "the DMA addresses are not known";
+	else if (p->safety == MRG_BY_WINDOW)
+		p->no_rebase = "this kernel's walk never ends on entries above 2 GiB";
+	else if (up < p->opts.iova || up + (p->opts.length - 1) < up)
+		p->no_rebase = "the iova is too close to 2^64";
+	return !p->no_rebase;
+}
+
+static int choose_cuts(struct mrg_planner *p, bool any, uint64_t **ends,
+		       long *count)
+{
+	struct mrg_witness everything = { 0, p->opts.length }, *found = NULL;
+	struct mrg_cut_rule rule = {
+		.iova = p->opts.iova,
+		.length = p->opts.length,
+		.window = MRG_WINDOW,
+		.align = p->opts.cut_align,
+		.unit = p->opts.unit,
+		.max = p->opts.max_mr_size,
+	};
+	int err = 0;
+
+	if (any) {
+		rule.witness = &everything;
+		rule.count = 1;
+	} else if (p->safety == MRG_BY_LAYOUT) {
+		err = mrg_find_witnesses(p, &found, &rule.count);
+		rule.witness = found;
+	}
+	*count = err ? err : mrg_cut(&rule, ends, &p->cuts_inside);
+	free(found);
+	return *count == -ENOMEM ? -ENOMEM : 0;
+}
+
+/* Goes through the list as pieces are made from left to right. */
+struct place_in_list {
+	const struct mrg_sg *sg;
+	uint64_t start;
+};
+
+static void set_piece(const struct mrg_planner *p, struct place_in_list *at,
+		      const struct mrg_piece *piece, struct mrg_mr *mr)
+{
+	uint64_t offset = p->mr.offset + piece->offset;
+
+	*mr = p->mr;
+	mr->iova = piece->iova;
+	mr->length = piece->length;
+	while (at->start + at->sg->len <= offset - mrg_mr_pgoff(mr))
+		at->start += (at->sg++)->len;
+	mr->sg = at->sg;
+	mr->count -= at->sg - p->mr.sg;
+	mr->offset = offset - at->start;
+}
+
+static void judge_piece(struct mrg_planner *p, bool rebase,
+			struct place_in_list *at, struct mrg_piece *piece)
+{
+	struct mrg_scan scan;
+	struct mrg_mr mr;
+
+	if (!p->layout_known) {
+		judge_blind(p, piece->iova, piece->length, &piece->outcome);
+		return;
+	}
+	set_piece(p, at, piece, &mr);
+	mrg_mr_scan(&mr, p->walk, &scan);
+	if (rebase && p->walk != MRG_WALK_EXACT && !never_wide(p, &mr, &scan)) {
+		piece->iova ^= MRG_WINDOW;
+		mr.iova = piece->iova;
+		mrg_mr_scan(&mr, p->walk, &scan);
+		p->plan->strategy = MRG_STRATEGY_REBASE;
+	}
+	judge_worst(p, &mr, &scan, &piece->outcome);
+}
+
+static int make_pieces(struct mrg_planner *p, bool rebase, const uint64_t *ends,
+		       size_t count)
+{
+	struct place_in_list at = { .sg = p->mr.sg };
+	struct mrg_plan *plan = p->plan;
+	size_t i;
+
+	plan->pieces = calloc(count, sizeof(*plan->pieces));
+	if (!plan->pieces)
+		return -ENOMEM;
+	plan->count = count;
+	plan->strategy = count > 1 ? MRG_STRATEGY_SPLIT : MRG_STRATEGY_NONE;
+	for (i = 0; i < count; i++) {
+		struct mrg_piece *piece = &plan->pieces[i];
+
+		piece->offset = i ? ends[i - 1] : 0;
+		piece->length = ends[i] - piece->offset;
+		piece->iova = p->opts.iova + piece->offset;
+		judge_piece(p, rebase, &at, piece);
+	}
+	return 0;
+}
+
+static int make_plan(struct mrg_planner *p)
+{
+	bool as_asked = p->plan->single.verdict == MRG_SAFE && p->strict &&
+			!too_long(p);
+	bool rebase = !as_asked && rebase_wanted(p) && rebase_possible(p);
+	bool any = rebase || p->safety == MRG_ANY_PIECE;
+	uint64_t *ends = NULL;
+	long count;
+	int err;
+
+	if (as_asked)
+		return make_pieces(p, false, &p->opts.length, 1);
+	err = choose_cuts(p, any, &ends, &count);
+	if (!err && count > 0)
+		err = make_pieces(p, rebase, ends, count);
+	if (count < 0)
+		p->cut_error = count;
+	free(ends);
+	return err;
+}
+
+static int plan_range(struct mrg_planner *p)
+{
+	int err;
+
+	p->safety = which_pieces(p);
+	judge_single(p);
+	if (p->refused)
+		return 0;
+	err = make_plan(p);
+	if (!err)
+		mrg_explain(p);
+	if (too_long(p))
+		p->plan->single = (struct mrg_outcome){
+			.verdict = MRG_REFUSED,
+			.first_bad_offset = MRG_NO_OFFSET,
+		};
+	return err;
+}
+
+int mrg_plan_make(const struct mrg_sg *sg, size_t count,
+		  const struct mrg_plan_opts *opts, struct mrg_plan **plan)
+{
+	struct mrg_planner p = { 0 };
+	int err = set_up(&p, sg, count, opts);
+
+	if (!err) {
+		p.plan = calloc(1, sizeof(*p.plan));
+		err = p.plan ? 0 : -ENOMEM;
+	}
+	if (!err) {
+		p.plan->strategy = MRG_STRATEGY_NONE;
+		if (!refused(&p)) {
+			set_range(&p, sg, count);
+			err = plan_range(&p);
+		}
+	}
+	free(p.wide);
+	if (err)
+		mrg_plan_free(p.plan);
+	else
+		*plan = p.plan;
+	return err;
+}
+
+void mrg_plan_free(struct mrg_plan *plan)
+{
+	if (!plan)
+		return;
+	free(plan->pieces);
+	free(plan);
+}
+
+const struct mrg_outcome *mrg_plan_single(const struct mrg_plan *plan)
+{
+	return &plan->single;
+}
+
+const struct mrg_piece *mrg_plan_pieces(const struct mrg_plan *plan,
+					size_t *count)
+{
+	*count = plan->count;
+	return plan->pieces;
+}
+
+enum mrg_strategy mrg_plan_strategy(const struct mrg_plan *plan)
+{
+	return plan->strategy;
+}
+
+const char *mrg_plan_reason(const struct mrg_plan *plan)
+{
+	return plan->reason;
+}
