@@ -13,6 +13,7 @@
 
 VERSION := $(shell cat VERSION)
 SOMAJOR := 0
+comma := ,
 
 O	?= build
 V	?= 0
@@ -143,7 +144,7 @@ install: all
 	$(INSTALL) -m 0644 $(O)/mrguard.pc $(DESTDIR)$(libdir)/pkgconfig/
 	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
 	$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $(O)/mrguard.installed $(tool_objs) -L$(O) -lmrguard \
-		-Wl,-rpath,$(libdir) $(tool_libs) $(lib_libs)
+		$(if $(filter /usr/lib%,$(libdir)),,-Wl$(comma)-rpath$(comma)$(libdir)) $(tool_libs) $(lib_libs)
 	$(INSTALL) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
 	$(INSTALL) -D -m 0644 udev/mrguard.rules $(DESTDIR)$(udevrulesdir)/90-mrguard.rules
 	$(INSTALL) -d $(DESTDIR)$(unitdir)
