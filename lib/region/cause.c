@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Why verbs refused a registration.  One errno stands for several causes; each
+ * is looked for by its own evidence, and where none is found the message says
+ * what was ruled out and names no cause.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "request.h"
+
+#define ENOTSUPP	524	/* the kernel's own, and it escapes */
+
+/* madvise() of a range in the middle of a VMA makes two more. */
+#define VMAS_PER_MARK	2
+
+struct failure {
+	const struct region_request *req;
+	const struct mrg_piece *piece;
+	const struct region_proc *proc;
+	size_t index;
+	int code;
+};
+
+#define FAIL(f, remedy, ...) \
+	region_fail((f)->req->ctx, (f)->code, (int)(f)->index, \
+		    "register piece", remedy, __VA_ARGS__)
+
+static const char *verb(const struct failure *f)
+{
+	return f->req->fd >= 0 ? "ibv_reg_dmabuf_mr" : "ibv_reg_mr";
+}
+
+static bool memlock_hit(const struct failure *f)
+{
+	const struct region_proc *proc = f->proc;
+
+	return f->req->fd < 0 && f->code == -ENOMEM && proc->known &&
+	       !proc->may_lock && proc->memlock != UINT64_MAX &&
+	       (proc->pinned > proc->memlock ||
+		f->piece->length > proc->memlock - proc->pinned);
+}
+
+static bool vmas_hit(const struct failure *f)
+{
+	return f->proc->known && f->proc->vmas + VMAS_PER_MARK > f->proc->vma_limit;
+}
+
+bool region_limit_hit(const struct region_request *req,
+		      const struct mrg_piece *piece, int code,
+		      const struct region_proc *proc)
+{
+	const struct failure f = { .req = req, .piece = piece, .proc = proc,
+				   .code = code };
+
+	return memlock_hit(&f) || vmas_hit(&f);
+}
+
+static int say_memlock(const struct failure *f)
+{
+	return FAIL(f, "Raise memlock: ulimit -l, LimitMEMLOCK= of the unit, --ulimit memlock=-1 of the container.",
+		    "The locked-memory limit is reached: %" PRIu64 " bytes are pinned, this MR needs %" PRIu64
+		    " more, and the limit is %" PRIu64
+		    ". A buffer counts once for each device that it is registered on.",
+		    f->proc->pinned, f->piece->length, f->proc->memlock);
+}
+
+static int say_vmas(const struct failure *f)
+{
+	return FAIL(f, "Raise vm.max_map_count, or find what cuts the mappings: mrguard vma self.",
+		    "The VMA limit is reached: the process has %" PRIu64
+		    " of %" PRIu64 " (vm.max_map_count).",
+		    f->proc->vmas, f->proc->vma_limit);
+}
+
+/* The range's own faults, which the kernel reports as EFAULT, libibverbs'
+ * marking as ENOMEM or EINVAL. */
+static bool say_hole(const struct failure *f)
+{
+	const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+	uint64_t start = f->req->addr + f->piece->offset, hole;
+	const struct region_env *env = f->req->ctx->env;
+
+	if (region_find_hole(env, start, f->piece->length, false, &hole)) {
+		FAIL(f, "Register only mapped memory.",
+		     "Address 0x%" PRIx64 " in the range is not mapped.", hole);
+		return true;
+	}
+	if ((f->req->access & write) &&
+	    region_find_hole(env, start, f->piece->length, true, &hole)) {
+		FAIL(f, "Register it without write access, or map it writable.",
+		     "Address 0x%" PRIx64 " in the range is mapped read-only, and the access asked for writes.",
+		     hole);
+		return true;
+	}
+	return false;
+}
+
+static int say_no_memory(const struct failure *f)
+{
+	const struct region_proc *proc = f->proc;
+	char ruled_out[128] = "";
+
+	if (memlock_hit(f))
+		return say_memlock(f);
+	if (vmas_hit(f))
+		return say_vmas(f);
+	if (f->req->fd < 0 && say_hole(f))
+		return f->code;
+	if (proc->known)
+		snprintf(ruled_out, sizeof(ruled_out),
+			 " Not the locked-memory limit and not the VMA limit (%" PRIu64 " of %" PRIu64 ").",
+			 proc->vmas, proc->vma_limit);
+	if (f->req->fd >= 0)
+		return FAIL(f, "Look for BAR1 space (nvidia-smi -q -d MEMORY), IOMMU mode (iommu=pt), and leaked MRs (rdma res show mr).",
+			    "%s answered ENOMEM for %" PRIu64
+			    " bytes: the exporter could not map it, the IOMMU has no room, or the device has no keys left.%s",
+			    verb(f), f->piece->length, ruled_out);
+	return FAIL(f, "Look for leaked MRs (rdma res show mr), free memory, and IOMMU mode (iommu=pt).",
+		    "%s answered %s for %" PRIu64
+		    " bytes: the kernel is out of memory, the IOMMU of room, or the device of keys.%s",
+		    verb(f), strerror(-f->code), f->piece->length, ruled_out);
+}
+
+static int say_again(const struct failure *f)
+{
+	if (f->req->access & IBV_ACCESS_ON_DEMAND)
+		return FAIL(f, "Let whatever unmaps or moves this memory come to rest.",
+			    "%s answered EAGAIN to every try: the range is invalidated faster than it is read.",
+			    verb(f));
+	if (vmas_hit(f))
+		return say_vmas(f);
+	return FAIL(f, "Look at mrguard vma self; do not just repeat the call: libibverbs would take the range for marked.",
+		    "%s answered EAGAIN, as madvise does where marking pages against fork finds no VMA to spare, but the process has %" PRIu64
+		    " of %" PRIu64 ".", verb(f), f->proc->vmas, f->proc->vma_limit);
+}
+
+static int say_fault(const struct failure *f)
+{
+	if (f->req->fd < 0 && say_hole(f))
+		return f->code;
+	if (f->req->fd < 0)
+		return FAIL(f, "Export GPU memory as a DMA-BUF and use mrg_reg_dmabuf(), or load nvidia-peermem.",
+			    "The range is mapped, but is not memory that the kernel can pin: GPU or other device memory.");
+	return FAIL(f, "Export for this device: without the PCIe mapping flag, or with it for a device behind another root.",
+		    "The exporter answered EFAULT: it does not map this memory for this device.");
+}
+
+/* fd -1 gets EBADF where provider, kernel and driver know DMA-BUF MRs. */
+static int provider_answer(const struct region_request *req)
+{
+	struct ibv_mr *mr;
+
+	errno = 0;
+	mr = req->ctx->env->reg_dmabuf(req->pd, 0, (size_t)sysconf(_SC_PAGESIZE),
+				       0, -1, IBV_ACCESS_LOCAL_WRITE);
+	if (!mr)
+		return -errno;
+	req->ctx->env->dereg(mr);
+	return 0;
+}
+
+static int say_unsupported(const struct failure *f)
+{
+	const char *device = f->req->device->name;
+	int kernel;
+
+	if (f->req->fd < 0)
+		return FAIL(f, "Drop optional access flags, such as on-demand.",
+			    "Device %s does not support access 0x%x.", device,
+			    f->req->access);
+	if (provider_answer(f->req) == -EBADF)
+		return FAIL(f, "Look in dmesg; compare with another buffer of the same exporter.",
+			    "Device %s takes DMA-BUFs, but exporter or driver refused this one.",
+			    device);
+	kernel = f->req->ctx->env->kernel_probe(f->req->pd);
+	if (kernel == -EBADF)
+		return FAIL(f, "Update rdma-core, or use the device's own provider.",
+			    "The kernel takes DMA-BUFs on %s, but the libibverbs provider lacks the call.",
+			    device);
+	return FAIL(f, "Use a device whose driver takes DMA-BUFs (mlx5, efa, irdma, bnxt_re, mana), a newer kernel, or the peermem path.",
+		    "Kernel or driver of %s do not take DMA-BUFs (they answered %s).",
+		    device, strerror(-kernel));
+}
+
+static int say_invalid(const struct failure *f)
+{
+	uint64_t start = f->req->addr + f->piece->offset, huge;
+
+	if (f->req->fd >= 0)
+		return FAIL(f, "Look in dmesg; the buffer may have been revoked, or its export may not cover the range.",
+			    "%s answered EINVAL, although size, page offsets and access are right.",
+			    verb(f));
+	huge = region_huge_page(f->req->ctx->env, start, f->piece->length);
+	if (huge && ((start | f->piece->length) & (huge - 1)))
+		return FAIL(f, "Set RDMAV_HUGEPAGES_SAFE=1 before the process starts, align to huge pages, or do without fork protection.",
+			    "The range 0x%" PRIx64 " + 0x%" PRIx64 " cuts huge pages of %" PRIu64
+			    " bytes, which fork protection cannot mark in part.",
+			    start, f->piece->length, huge);
+	if (say_hole(f))
+		return f->code;
+	return FAIL(f, "Look in dmesg for the driver's reason.",
+		    "%s answered EINVAL, although range and access are right.",
+		    verb(f));
+}
+
+static int say_other(const struct failure *f)
+{
+	char name[64];
+
+	if (f->code == -ENOTSUPP)
+		return FAIL(f, "Export again for this device: with the default mapping type where the PCIe type was asked for, and the reverse; see mrguard check.",
+			    "Error 524: the exporter does not let device %s at this buffer (topology, or a mapping type made for another device).",
+			    f->req->device->name);
+	snprintf(name, sizeof(name), "%s", strerror(-f->code));
+	return FAIL(f, "Look in dmesg for the driver's reason.",
+		    "%s answered %s (%d) for %" PRIu64 " bytes at offset %" PRIu64 ".",
+		    verb(f), name, -f->code, f->piece->length, f->piece->offset);
+}
+
+int region_explain(const struct region_request *req, int code, size_t index,
+		   const struct mrg_piece *piece, const struct region_proc *proc)
+{
+	const struct failure f = { .req = req, .piece = piece, .proc = proc,
+				   .index = index, .code = code };
+
+	switch (-code) {
+	case ENOMEM:
+		return say_no_memory(&f);
+	case EAGAIN:
+		return say_again(&f);
+	case EFAULT:
+		return say_fault(&f);
+	case EINVAL:
+		return say_invalid(&f);
+	case EOPNOTSUPP:
+	case EPROTONOSUPPORT:
+	case ENOSYS:
+	case ENOTTY:
+		return say_unsupported(&f);
+	default:
+		return say_other(&f);
+	}
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What can be told before the kernel is asked.  Its own answer to all of these
+ * is EINVAL.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "request.h"
+
+static bool shift_ok(uint32_t shift)
+{
+	return !shift || (shift >= 12 && shift <= 63);
+}
+
+static int check_opts(struct region_request *req,
+		      const struct mrg_reg_opts *opts)
+{
+	const struct mrg_reg_opts *o = &req->opts;
+	static const char remedy[] =
+		"Zero the structure, set its size, and use flags of this library's header.";
+
+	if (region_copy_opts(&req->opts, sizeof(req->opts), opts) ||
+	    (o->flags & ~MRG_REG_IOVA_EQUAL) || o->reserved)
+		return region_fail(req->ctx, -EINVAL, -1, "check options", remedy,
+				   "The options hold an unknown flag or field.");
+	if (!shift_ok(o->max_page_shift) || o->strategy > MRG_STRATEGY_REBASE)
+		return region_fail(req->ctx, -EINVAL, -1, "check options", remedy,
+				   "Page shift %u is not from 12 to 63, or strategy %u is none.",
+				   o->max_page_shift, (unsigned int)o->strategy);
+	if (o->strategy == MRG_STRATEGY_REBASE && (o->flags & MRG_REG_IOVA_EQUAL))
+		return region_fail(req->ctx, -EINVAL, -1, "check options",
+				   "Take strategy split, or let wire addresses differ.",
+				   "Strategy rebase moves wire addresses, and MRG_REG_IOVA_EQUAL forbids that.");
+	if (!o->max_page_shift)
+		req->opts.max_page_shift = req->ctx->max_page_shift;
+	return 0;
+}
+
+/* The kernel's ib_check_mr_access(). */
+static int check_access(const struct region_request *req)
+{
+	const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	if ((req->access & remote) && !(req->access & IBV_ACCESS_LOCAL_WRITE))
+		return region_fail(req->ctx, -EINVAL, -1, "check access",
+				   "Add IBV_ACCESS_LOCAL_WRITE.",
+				   "Access 0x%x lets peers write but not this side, which verbs refuses.",
+				   req->access);
+	if (req->access & IBV_ACCESS_ZERO_BASED)
+		return region_fail(req->ctx, -EINVAL, -1, "check access",
+				   "Give address 0 (with a DMA-BUF) for a zero-based MR.",
+				   "IBV_ACCESS_ZERO_BASED would contradict the addresses that are planned with.");
+	return 0;
+}
+
+static int check_range(const struct region_request *req)
+{
+	if (!req->length)
+		return region_fail(req->ctx, -EINVAL, -1, "check range", "",
+				   "The range is empty.");
+	if (req->addr > UINT64_MAX - (req->length - 1))
+		return region_fail(req->ctx, -ERANGE, -1, "check range", "",
+				   "Address 0x%" PRIx64 " and length 0x%" PRIx64 " overflow.",
+				   req->addr, req->length);
+	return 0;
+}
+
+int region_check(struct region_request *req, const struct mrg_reg_opts *opts)
+{
+	int ret = check_opts(req, opts);
+
+	if (!ret)
+		ret = check_access(req);
+	if (!ret)
+		ret = check_range(req);
+	if (ret)
+		return ret;
+	ret = region_device_get(req->ctx, req->pd->context, &req->device);
+	if (ret)
+		return region_fail(req->ctx, ret, -1, "query device",
+				   "Check that the device is still there (rdma link, dmesg).",
+				   "ibv_query_device answered %s.", strerror(-ret));
+	return 0;
+}
+
+int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr,
+		      uint64_t *offset)
+{
+	uint64_t sum;
+
+	if (addr < buf->base ||
+	    __builtin_add_overflow(addr - buf->base, buf->offset, &sum))
+		return -ERANGE;
+	*offset = sum;
+	return 0;
+}
+
+/*
+ * ib_umem_dmabuf_get() compares with dmabuf->size.  That an fd is shorter than
+ * the buffer is what happens to memory of several physical chunks, where the
+ * runtime names, and so exports, one of them.
+ */
+static int check_size(const struct region_request *req)
+{
+	int64_t size = req->ctx->env->dmabuf_size(req->fd);
+
+	if (size == -EMEDIUMTYPE)
+		return region_fail(req->ctx, -EMEDIUMTYPE, -1, "check fd",
+				   "Give the fd that the DMA-BUF export returned.",
+				   "File descriptor %d is no DMA-BUF.", req->fd);
+	if (size < 0)
+		return region_fail(req->ctx, (int)size, -1, "check fd",
+				   "Keep the fd open until the registration is made.",
+				   "File descriptor %d could not be asked for its size: %s.",
+				   req->fd, strerror((int)-size));
+	if (req->offset > (uint64_t)size || req->length > (uint64_t)size - req->offset)
+		return region_fail(req->ctx, -EINVAL, -1, "check fd",
+				   "Export exactly the range that is to be registered, or register chunk by chunk: a virtual-memory buffer has several allocations, and an export by address names one.",
+				   "The DMA-BUF holds %" PRId64 " bytes, and the range ends at %" PRIu64
+				   " (offset %" PRIu64 ", length %" PRIu64 ").",
+				   size, req->offset + req->length, req->offset,
+				   req->length);
+	return 0;
+}
+
+/* uverbs' own rule for UVERBS_METHOD_REG_DMABUF_MR, with the host's page. */
+static int check_page_offset(const struct region_request *req)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t in_addr = req->addr & (page - 1);
+	uint64_t in_dmabuf = req->offset & (page - 1);
+	const char *remedy =
+		"Export from a page boundary and give the exporter's offset, so that address and DMA-BUF run in step.";
+
+	if (in_addr == in_dmabuf)
+		return 0;
+	if (((in_addr ^ in_dmabuf) & 0xfff) == 0)
+		remedy = "Align allocation and export to this host's pages, not to 4 KiB.";
+	return region_fail(req->ctx, -EINVAL, -1, "check offset", remedy,
+			   "In pages of %" PRIu64 " bytes address 0x%" PRIx64 " stands at byte 0x%" PRIx64
+			   ", its offset 0x%" PRIx64 " in the DMA-BUF at byte 0x%" PRIx64 ".",
+			   page, req->addr, in_addr, req->offset, in_dmabuf);
+}
+
+int region_check_dmabuf(struct region_request *req,
+			const struct mrg_dmabuf *buf)
+{
+	int ret;
+
+	if (mrg_dmabuf_offset(buf, req->addr, &req->offset))
+		return region_fail(req->ctx, -ERANGE, -1, "check range",
+				   "Give the base of the allocation that was exported.",
+				   "Address 0x%" PRIx64 " lies below the base 0x%" PRIx64
+				   " of the DMA-BUF, or too far above it.",
+				   req->addr, buf->base);
+	ret = check_size(req);
+	return ret ? ret : check_page_offset(req);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* Contexts, and the devices that each has seen. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+
+int region_copy_opts(void *opts, size_t size, const void *from)
+{
+	size_t given;
+
+	if (!from)
+		return 0;
+	memcpy(&given, from, sizeof(given));
+	if (given < sizeof(given))
+		return -EINVAL;
+	for (size_t i = size; i < given; i++)
+		if (((const unsigned char *)from)[i])
+			return -EINVAL;
+	memcpy(opts, from, given < size ? given : size);
+	return 0;
+}
+
+static void open_module(struct mrg_ctx *ctx)
+{
+	ctx->dev_error = ctx->env->dev_open(&ctx->dev);
+	if (ctx->dev_error)
+		return;
+	ctx->dev_error = ctx->env->dev_info(ctx->dev, &ctx->dev_info);
+	if (!ctx->dev_error)
+		return;
+	ctx->env->dev_close(ctx->dev);
+	ctx->dev = NULL;
+	memset(&ctx->dev_info, 0, sizeof(ctx->dev_info));
+}
+
+int region_open(struct mrg_ctx **out, struct ibv_context *device,
+		const struct mrg_open_opts *opts, const struct region_env *env)
+{
+	/* Serials start at 1: 0 stands for "no context" in kept failures. */
+	static atomic_uint_fast64_t serials;
+	struct mrg_open_opts asked = { .size = sizeof(asked) };
+	const struct region_device *facts;
+	struct mrg_ctx *ctx;
+	int ret;
+
+	if (region_copy_opts(&asked, sizeof(asked), opts) ||
+	    (asked.flags & ~MRG_OPEN_NO_MODULE) ||
+	    (asked.max_page_shift &&
+	     (asked.max_page_shift < 12 || asked.max_page_shift > 63)))
+		return region_fail(NULL, -EINVAL, -1, "check options",
+				   "Zero the structure, set its size, and use flags of this library's header.",
+				   "The options hold an unknown flag or field, or a page shift of %u, which is not from 12 to 63.",
+				   asked.max_page_shift);
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return region_fail(NULL, -ENOMEM, -1, "open", "",
+				   "There is no memory for a context.");
+	ctx->env = env;
+	ctx->serial = atomic_fetch_add(&serials, 1) + 1;
+	ctx->max_page_shift = asked.max_page_shift;
+	pthread_mutex_init(&ctx->lock, NULL);
+	if (!(asked.flags & MRG_OPEN_NO_MODULE))
+		open_module(ctx);
+	ret = device ? region_device_get(ctx, device, &facts) : 0;
+	if (ret) {
+		mrg_close(ctx);
+		return region_fail(NULL, ret, -1, "query device",
+				   "Check that the device is still there (rdma link, dmesg).",
+				   "ibv_query_device answered %s.", strerror(-ret));
+	}
+	*out = ctx;
+	return 0;
+}
+
+int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device,
+	     const struct mrg_open_opts *opts)
+{
+	return region_open(ctx, device, opts, &region_env_host);
+}
+
+void mrg_close(struct mrg_ctx *ctx)
+{
+	struct region_device *device;
+
+	if (!ctx)
+		return;
+	while ((device = ctx->devices)) {
+		ctx->devices = device->next;
+		free(device);
+	}
+	if (ctx->dev)
+		ctx->env->dev_close(ctx->dev);
+	pthread_mutex_destroy(&ctx->lock);
+	free(ctx);
+}
+
+static struct region_device *find_device(const struct mrg_ctx *ctx,
+					 const struct ibv_context *verbs)
+{
+	const char *name = ibv_get_device_name(verbs->device);
+
+	/* By name too: another device may be opened at a closed one's address. */
+	for (struct region_device *d = ctx->devices; d; d = d->next)
+		if (d->verbs == verbs && !strcmp(d->name, name))
+			return d;
+	return NULL;
+}
+
+static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs,
+		      struct region_device **out)
+{
+	struct ibv_device_attr attr;
+	struct region_device *device;
+	int err = ctx->env->query_device(verbs, &attr);
+
+	if (err)
+		return err > 0 ? -err : err;
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return -ENOMEM;
+	device->verbs = verbs;
+	snprintf(device->name, sizeof(device->name), "%s",
+		 ibv_get_device_name(verbs->device));
+	device->max_mr_size = attr.max_mr_size;
+	region_device_read_files(device, ctx->env);
+	device->next = ctx->devices;
+	ctx->devices = device;
+	*out = device;
+	return 0;
+}
+
+int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
+		      const struct region_device **out)
+{
+	struct region_device *device;
+	int ret = 0;
+
+	pthread_mutex_lock(&ctx->lock);
+	device = find_device(ctx, verbs);
+	if (!device)
+		ret = add_device(ctx, verbs, &device);
+	pthread_mutex_unlock(&ctx->lock);
+	if (!ret)
+		*out = device;
+	return ret;
+}

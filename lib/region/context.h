@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A context, the outside world that it asks, and how it tells of failures.
+ * Internal to lib/region.
+ */
+#ifndef REGION_CONTEXT_H
+#define REGION_CONTEXT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <infiniband/verbs.h>
+
+#include <mrguard/host.h>
+#include <mrguard/region.h>
+
+/*
+ * What registration asks of verbs, of the module and of the host's files.
+ * region_env_host is the real one; unit tests put their own in its place.
+ */
+struct region_env {
+	struct ibv_mr *(*reg)(struct ibv_pd *pd, void *addr, size_t length,
+			      int access);
+	struct ibv_mr *(*reg_dmabuf)(struct ibv_pd *pd, uint64_t offset,
+				     size_t length, uint64_t iova, int fd,
+				     int access);
+	int (*dereg)(struct ibv_mr *mr);
+	int (*query_device)(struct ibv_context *verbs,
+			    struct ibv_device_attr *attr);
+	/* Asks the kernel past the provider: -errno for fd -1. */
+	int (*kernel_probe)(struct ibv_pd *pd);
+	/* Size of a DMA-BUF, or -errno; -EMEDIUMTYPE where it is none. */
+	int64_t (*dmabuf_size)(int fd);
+
+	int (*dev_open)(struct mrg_dev **dev);
+	void (*dev_close)(struct mrg_dev *dev);
+	int (*dev_info)(struct mrg_dev *dev, struct mrg_dev_info *info);
+	int (*dev_layout)(struct mrg_dev *dev, int fd,
+			  const struct mrg_pci_addr *importer, uint64_t iova,
+			  uint64_t offset, uint64_t length, uint32_t flags,
+			  struct mrg_layout *layout);
+	void (*layout_release)(struct mrg_layout *layout);
+
+	const char *sys;
+	const char *proc;
+};
+
+extern const struct region_env region_env_host;
+
+/* What is known of one RDMA device.  Never changes once it is listed. */
+struct region_device {
+	struct region_device *next;
+	struct ibv_context *verbs;
+	char name[64];
+	bool has_pci;
+	struct mrg_pci_addr pci;
+	enum mrg_iommu iommu;
+	uint64_t max_mr_size;		/* 0: no limit */
+	uint32_t page_shift_bound;	/* no page above it, by driver; 0: not known */
+};
+
+struct mrg_ctx {
+	const struct region_env *env;
+	struct mrg_dev *dev;		/* NULL: no module */
+	int dev_error;			/* why not; 0 where it was not wanted */
+	struct mrg_dev_info dev_info;
+	uint32_t max_page_shift;
+	uint64_t serial;		/* tells contexts apart in kept errors */
+	pthread_mutex_t lock;		/* guards @devices */
+	struct region_device *devices;
+};
+
+int region_open(struct mrg_ctx **out, struct ibv_context *device,
+		const struct mrg_open_opts *opts, const struct region_env *env);
+
+/* The facts of an opened device, read when it is first asked about. */
+int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
+		      const struct region_device **device);
+
+/* Reads what sysfs tells of a device whose name is set. */
+void region_device_read_files(struct region_device *device,
+			      const struct region_env *env);
+
+/*
+ * Copies options of the caller's @size over defaults; -EINVAL where the caller
+ * knows fields that this library does not and has set them.
+ */
+int region_copy_opts(void *opts, size_t size, const void *from);
+
+/* Keeps the calling thread's failure; returns @code. */
+int region_fail(const struct mrg_ctx *ctx, int code, int piece,
+		const char *stage, const char *remedy, const char *cause, ...)
+	__attribute__((format(printf, 6, 7)));
+
+#endif

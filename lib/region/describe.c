@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* Which plan a buffer got and why, in words. */
+#include <stdio.h>
+#include <string.h>
+
+#include "mr.h"
+
+static const char *grounds_words(const struct mrg_mr *mr)
+{
+	switch (mr->grounds) {
+	case GROUNDS_BLIND_IS_ENOUGH:
+		return "its DMA addresses do not matter";
+	case GROUNDS_LAYOUT:
+		return mr->translated ? "its DMA addresses were seen, but the IOMMU gives each mapping new ones"
+				      : "its DMA addresses were seen";
+	case GROUNDS_NO_MODULE:
+		return mr->ctx->dev_error ? "its DMA addresses are not known: /dev/mrguard"
+					  : "its DMA addresses are not known: the module was not to be used";
+	case GROUNDS_NO_LAYOUT_FEATURE:
+		return "its DMA addresses are not known: the module has no layouts";
+	case GROUNDS_NO_IMPORTER:
+		return "its DMA addresses are not known: the device has no PCI function";
+	case GROUNDS_LAYOUT_FAILED:
+		return "its DMA addresses are not known: the module answered";
+	case GROUNDS_HOST_DIRECT:
+		return "ordinary pages, which no IOMMU joins to runs of 4 GiB";
+	case GROUNDS_HOST_WINDOWS:
+		return "pages that an IOMMU or huge pages can join to runs of 4 GiB";
+	}
+	return "";
+}
+
+static int grounds_error(const struct mrg_mr *mr)
+{
+	if (mr->grounds == GROUNDS_NO_MODULE)
+		return mr->ctx->dev_error;
+	return mr->grounds == GROUNDS_LAYOUT_FAILED ? mr->grounds_error : 0;
+}
+
+size_t mrg_mr_describe(const struct mrg_mr *mr, char *text, size_t cap)
+{
+	int error = grounds_error(mr), len;
+
+	len = snprintf(text, cap, "%zu MR%s (%s), kernel's walk %s; %s%s%s. %s%s",
+		       mr->count, mr->count == 1 ? "" : "s",
+		       mrg_strategy_name(mrg_plan_strategy(mr->plan)),
+		       mrg_walk_name(mr->ctx->dev_info.walk), grounds_words(mr),
+		       error ? ": " : "", error ? strerror(-error) : "",
+		       mr->shrunk ? "Pieces are of 1 GiB, since larger ones met ENOMEM behind an IOMMU that translates. " : "",
+		       mrg_plan_reason(mr->plan));
+	return len < 0 ? 0 : (size_t)len;
+}

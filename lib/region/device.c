@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* What sysfs tells of an RDMA device: importer, IOMMU, driver. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "context.h"
+
+/*
+ * Drivers that have never given an MR a page of 4 GiB or more, and the largest
+ * that they do give (their page bitmaps for reg_user_mr and reg_user_mr_dmabuf,
+ * Linux 5.15 to 7.3).  They hold for drivers that came with the kernel: vendor
+ * stacks bring drivers and walks of their own.  mlx5 and ionic are not here,
+ * since firmware and kernel version decide there.
+ */
+static const struct {
+	const char *pci_driver;
+	const char *rdma_module;
+	uint32_t page_shift;
+} known_bounds[] = {
+	{ "bnxt_en", "bnxt_re", 30 },
+	{ "ice", "irdma", 30 },
+	{ "i40e", "irdma", 30 },
+	{ "idpf", "irdma", 30 },
+	{ "efa", "efa", 31 },
+	{ "erdma", "erdma", 30 },
+	{ "mana", "mana_ib", 31 },
+	{ "mlx4_core", "mlx4_ib", 31 },
+	{ "hns3", "hns_roce_hw_v2", 31 },
+};
+
+static bool read_word(const char *path, char *word, size_t size)
+{
+	FILE *file = fopen(path, "re");
+	bool ok;
+
+	if (!file)
+		return false;
+	ok = fgets(word, (int)size, file) != NULL;
+	fclose(file);
+	if (ok)
+		word[strcspn(word, " \n")] = '\0';
+	return ok;
+}
+
+/* A module's taint holds 'O' where it was built outside the kernel's tree. */
+static bool module_in_tree(const struct region_env *env, const char *module)
+{
+	char path[PATH_MAX], taint[16];
+
+	snprintf(path, sizeof(path), "%s/module/%s/taint", env->sys, module);
+	return read_word(path, taint, sizeof(taint)) && !strchr(taint, 'O');
+}
+
+static uint32_t bound_by_driver(const struct region_env *env,
+				const char *dir)
+{
+	char path[PATH_MAX + 16], target[PATH_MAX];
+	const char *driver;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "%s/driver", dir);
+	len = readlink(path, target, sizeof(target) - 1);
+	if (len <= 0)
+		return 0;
+	target[len] = '\0';
+	driver = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
+	for (size_t i = 0; i < sizeof(known_bounds) / sizeof(known_bounds[0]); i++)
+		if (!strcmp(driver, known_bounds[i].pci_driver) &&
+		    module_in_tree(env, known_bounds[i].rdma_module) &&
+		    module_in_tree(env, "ib_core"))
+			return known_bounds[i].page_shift;
+	return 0;
+}
+
+/*
+ * Kernel's iommu_group_show_type(): DMA and DMA-FQ translate, identity does
+ * not.  A function without a group has no IOMMU in its way.
+ */
+static enum mrg_iommu iommu_of(const char *dir)
+{
+	char path[PATH_MAX + 32], type[32];
+
+	snprintf(path, sizeof(path), "%s/iommu_group", dir);
+	if (access(path, F_OK))
+		return MRG_IOMMU_MODE_NONE;
+	snprintf(path, sizeof(path), "%s/iommu_group/type", dir);
+	if (!read_word(path, type, sizeof(type)))
+		return MRG_IOMMU_MODE_UNKNOWN;
+	if (!strcmp(type, "identity"))
+		return MRG_IOMMU_MODE_IDENTITY;
+	return strncmp(type, "DMA", 3) ? MRG_IOMMU_MODE_UNKNOWN
+				       : MRG_IOMMU_MODE_TRANSLATED;
+}
+
+/* Where the function's facts are: an RDMA device can hang below an auxiliary
+ * device, which has neither an IOMMU group nor the driver that is meant. */
+static void device_dir(const struct region_device *device,
+		       const struct region_env *env, char *dir, size_t size)
+{
+	if (device->has_pci)
+		snprintf(dir, size, "%s/bus/pci/devices/%04x:%02x:%02x.%x",
+			 env->sys, device->pci.domain, device->pci.bus,
+			 device->pci.device, device->pci.function);
+	else
+		snprintf(dir, size, "%s/class/infiniband/%s/device", env->sys,
+			 device->name);
+}
+
+void region_device_read_files(struct region_device *device,
+			      const struct region_env *env)
+{
+	char class_dir[PATH_MAX], dir[PATH_MAX];
+
+	device->has_pci = !mrg_importer_find(env->sys, device->name, &device->pci);
+	device_dir(device, env, dir, sizeof(dir));
+	device->page_shift_bound = bound_by_driver(env, dir);
+	snprintf(class_dir, sizeof(class_dir), "%s/class/infiniband/%s", env->sys,
+		 device->name);
+	device->iommu = access(class_dir, F_OK) ? MRG_IOMMU_MODE_UNKNOWN
+						: iommu_of(dir);
+}

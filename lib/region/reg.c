@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Registration of a plan's pieces: all of them, or none. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "request.h"
+
+/*
+ * Behind an IOMMU that translates, one mapping can be larger than what is left
+ * in one piece of its address space, and pieces of this size still fit.
+ */
+#define SMALL_PIECE	(1ULL << 30)
+
+/*
+ * An on-demand registration meets EAGAIN where an invalidation came in between
+ * (mmu_interval_read_retry), which passes.  Any other EAGAIN does not: it is
+ * madvise() at the VMA limit, and asking again makes libibverbs forget marks.
+ */
+#define TRIES		8
+#define FIRST_WAIT_NS	500000L
+
+static int verbs_errno(void)
+{
+	return errno ? -errno : -EIO;
+}
+
+static struct ibv_mr *call_verbs(const struct region_request *req,
+				 const struct mrg_piece *piece)
+{
+	const struct region_env *env = req->ctx->env;
+
+	errno = 0;
+	if (req->fd >= 0)
+		return env->reg_dmabuf(req->pd, req->offset + piece->offset,
+				       piece->length, piece->iova, req->fd,
+				       req->access);
+	return env->reg(req->pd, (void *)(uintptr_t)(req->addr + piece->offset),
+			piece->length, req->access);
+}
+
+static int register_piece(const struct region_request *req,
+			  const struct mrg_piece *piece, struct ibv_mr **mr)
+{
+	struct timespec wait = { .tv_nsec = FIRST_WAIT_NS };
+	bool passes = req->access & IBV_ACCESS_ON_DEMAND;
+
+	for (int try = 1; ; try++) {
+		*mr = call_verbs(req, piece);
+		if (*mr)
+			return 0;
+		if (errno != EAGAIN || !passes || try == TRIES)
+			return verbs_errno();
+		nanosleep(&wait, NULL);
+		wait.tv_nsec *= 2;
+	}
+}
+
+/* From the last to the first; stops at one that does not let go. */
+static int dereg_all(struct mrg_mr *mr, size_t done)
+{
+	int err;
+
+	while (done) {
+		err = mr->ctx->env->dereg(mr->verbs[done - 1]);
+		if (err)
+			break;
+		done--;
+	}
+	mr->count = done;
+	return done ? -(err > 0 ? err : EIO) : 0;
+}
+
+static void mr_free(struct mrg_mr *mr)
+{
+	mrg_plan_free(mr->plan);
+	free(mr->verbs);
+	free(mr->pieces);
+	free(mr);
+}
+
+static int alloc_pieces(struct mrg_mr *mr)
+{
+	free(mr->verbs);
+	free(mr->pieces);
+	mr->verbs = calloc(mr->count, sizeof(*mr->verbs));
+	mr->pieces = calloc(mr->count + 1, sizeof(*mr->pieces));
+	return mr->verbs && mr->pieces ? 0 : -ENOMEM;
+}
+
+static void note_piece(struct mrg_mr *mr, size_t i, const struct mrg_piece *piece)
+{
+	mr->pieces[i] = (struct region_piece){
+		.start = piece->offset,
+		.wire = piece->iova,
+		.lkey = mr->verbs[i]->lkey,
+		.rkey = mr->verbs[i]->rkey,
+	};
+	mr->pieces[i + 1].start = piece->offset + piece->length;
+}
+
+/* Returns 1 where smaller pieces are worth a try, and nothing is left behind. */
+static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
+			   bool may_shrink)
+{
+	const struct mrg_piece *pieces = mrg_plan_pieces(mr->plan, &mr->count);
+	struct region_proc proc = { 0 };
+	size_t i, count = mr->count;
+	int ret = alloc_pieces(mr);
+
+	if (ret)
+		return region_fail(req->ctx, ret, -1, "register", "",
+				   "There is no memory for a handle of %zu MRs.",
+				   count);
+	for (i = 0; i < count; i++) {
+		ret = register_piece(req, &pieces[i], &mr->verbs[i]);
+		if (ret)
+			break;
+		note_piece(mr, i, &pieces[i]);
+	}
+	if (!ret)
+		return 0;
+	if (ret == -ENOMEM || ret == -EAGAIN)
+		region_proc_read(req->ctx->env, &proc);
+	dereg_all(mr, i);
+	if (ret == -ENOMEM && may_shrink && pieces[i].length > SMALL_PIECE &&
+	    !region_limit_hit(req, &pieces[i], ret, &proc))
+		return 1;
+	return region_explain(req, ret, i, &pieces[i], &proc);
+}
+
+static bool translates(const struct region_request *req, const struct mrg_mr *mr)
+{
+	return mr->translated || req->device->iommu == MRG_IOMMU_MODE_TRANSLATED;
+}
+
+static int plan_and_register(const struct region_request *req, struct mrg_mr *mr)
+{
+	int ret = region_plan(req, 0, mr);
+
+	if (!ret)
+		ret = register_pieces(req, mr, translates(req, mr));
+	if (ret <= 0)
+		return ret;
+	ret = region_plan(req, SMALL_PIECE, mr);
+	mr->shrunk = true;
+	return ret ? ret : register_pieces(req, mr, false);
+}
+
+static int reg(const struct region_request *req, struct mrg_mr **out)
+{
+	struct mrg_mr *mr = calloc(1, sizeof(*mr));
+	int ret;
+
+	if (!mr)
+		return region_fail(req->ctx, -ENOMEM, -1, "register", "",
+				   "There is no memory for a handle.");
+	mr->ctx = req->ctx;
+	mr->addr = req->addr;
+	mr->length = req->length;
+	mr->kind = req->fd >= 0 ? REGION_DMABUF : REGION_HOST;
+	ret = plan_and_register(req, mr);
+	if (ret) {
+		mr_free(mr);
+		return ret;
+	}
+	region_mr_index(mr);
+	*out = mr;
+	return 0;
+}
+
+int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd,
+		   const struct mrg_dmabuf *buf, uint64_t addr, uint64_t length,
+		   int access, const struct mrg_reg_opts *opts,
+		   struct mrg_mr **mr)
+{
+	struct region_request req = { .ctx = ctx, .pd = pd, .fd = buf->fd,
+				      .addr = addr, .length = length,
+				      .access = access };
+	int ret = region_check(&req, opts);
+
+	if (!ret)
+		ret = region_check_dmabuf(&req, buf);
+	return ret ? ret : reg(&req, mr);
+}
+
+int mrg_reg(struct mrg_ctx *ctx, struct ibv_pd *pd, void *addr, size_t length,
+	    int access, const struct mrg_reg_opts *opts, struct mrg_mr **mr)
+{
+	struct region_request req = { .ctx = ctx, .pd = pd, .fd = -1,
+				      .addr = (uintptr_t)addr, .length = length,
+				      .access = access };
+	int ret = region_check(&req, opts);
+
+	return ret ? ret : reg(&req, mr);
+}
+
+int mrg_dereg(struct mrg_mr *mr)
+{
+	int ret;
+
+	if (!mr)
+		return 0;
+	mr->length = 0;
+	ret = dereg_all(mr, mr->count);
+	if (ret)
+		return region_fail(mr->ctx, ret, (int)mr->count - 1, "deregister",
+				   "Destroy what is bound to the MR (memory windows), and call again.",
+				   "ibv_dereg_mr of piece %zu answered %s; it and those before it are still registered.",
+				   mr->count - 1, strerror(-ret));
+	mr_free(mr);
+	return 0;
+}

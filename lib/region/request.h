@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A registration on its way: checked (check.c), planned (plan.c), carried out
+ * (reg.c), and explained where it failed (cause.c).  Internal to lib/region.
+ */
+#ifndef REGION_REQUEST_H
+#define REGION_REQUEST_H
+
+#include "mr.h"
+
+struct region_request {
+	struct mrg_ctx *ctx;
+	struct ibv_pd *pd;
+	const struct region_device *device;
+	int fd;			/* the DMA-BUF; -1: ordinary memory */
+	uint64_t addr;
+	uint64_t length;
+	uint64_t offset;	/* of @addr in the DMA-BUF */
+	int access;
+	struct mrg_reg_opts opts;
+};
+
+/* Each returns 0, or -errno with the failure kept for mrg_last_error(). */
+int region_check(struct region_request *req, const struct mrg_reg_opts *opts);
+int region_check_dmabuf(struct region_request *req,
+			const struct mrg_dmabuf *buf);
+
+/* Fills in mr's plan and its grounds.  @max_mr_size: 0, or a further limit. */
+int region_plan(const struct region_request *req, uint64_t max_mr_size,
+		struct mrg_mr *mr);
+
+/*
+ * What a failed piece left behind, read before it is undone: the registered
+ * pieces still count against the limits.
+ */
+struct region_proc {
+	uint64_t memlock;	/* RLIMIT_MEMLOCK, UINT64_MAX: no limit */
+	uint64_t pinned;	/* VmPin: what the kernel holds against it */
+	bool may_lock;		/* CAP_IPC_LOCK where the kernel honours it */
+	uint64_t vmas;
+	uint64_t vma_limit;
+	bool known;
+};
+void region_proc_read(const struct region_env *env, struct region_proc *proc);
+
+/* Whether memlock or the VMA limit, which no smaller piece helps, fits. */
+bool region_limit_hit(const struct region_request *req,
+		      const struct mrg_piece *piece, int code,
+		      const struct region_proc *proc);
+int region_explain(const struct region_request *req, int code, size_t index,
+		   const struct mrg_piece *piece, const struct region_proc *proc);
+
+/* Largest page of hugetlb memory in the range, 0 where it is ordinary. */
+uint64_t region_huge_page(const struct region_env *env, uint64_t addr,
+			  uint64_t length);
+/* First byte of the range that no VMA, or none that may be written, covers. */
+bool region_find_hole(const struct region_env *env, uint64_t addr,
+		      uint64_t length, bool need_write, uint64_t *hole);
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* Causes that share an errno are told apart, and named with value and remedy. */
+#include "region_fake.h"
+
+#define ADDR 0x700000000000ULL
+
+static struct mrg_ctx *ctx;
+
+/* Registers ordinary memory with verbs answering @err. */
+static void host_fails(uint64_t addr, uint64_t length, int access, int err)
+{
+	struct mrg_mr *mr;
+
+	host.calls = 0;
+	host.fail_call = 1;
+	host.fail_errno = err;
+	ctx = open_fake();
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)addr, length, access, NULL,
+				 &mr), -err);
+}
+
+static void dmabuf_fails(int err)
+{
+	struct mrg_mr *mr;
+
+	host.calls = 0;
+	host.fail_call = 1;
+	host.fail_errno = err;
+	ctx = open_fake();
+	assert_int_equal(reg_dmabuf(ctx, ADDR, 64 * MIB, NULL, &mr), -err);
+}
+
+static void is(int err, const char *words)
+{
+	assert_error(ctx, -err, "register piece", words);
+}
+
+static void is_not(const char *words)
+{
+	struct mrg_error error;
+
+	assert_int_equal(mrg_last_error(ctx, &error), 0);
+	if (strstr(error.cause, words))
+		fail_msg("\"%s\" is in \"%s\"", words, error.cause);
+}
+
+static void done(void)
+{
+	mrg_close(ctx);
+	ctx = NULL;
+}
+
+/* 92 chunks of 20 MiB back to back, of which the export holds the first. */
+static void short_fd_is_found_before_the_kernel_is_asked(void **state)
+{
+	const struct mrg_dmabuf buf = { .fd = 5, .base = 0x12397800000 };
+	struct mrg_mr *mr;
+
+	(void)state;
+	ctx = open_fake();
+	host.dmabuf_size = 20971520;
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x12397fd5800,
+					1916853120, all_access, NULL, &mr), -EINVAL);
+	assert_error(ctx, -EINVAL, "check fd", "20971520");
+	assert_error(ctx, -EINVAL, "check fd", "chunk by chunk");
+	assert_int_equal(host.calls, 0);
+	done();
+}
+
+static void fd_that_is_no_dmabuf_is_told_from_a_closed_one(void **state)
+{
+	struct mrg_mr *mr;
+
+	(void)state;
+	ctx = open_fake();
+	host.dmabuf_size = -EMEDIUMTYPE;
+	assert_int_equal(reg_dmabuf(ctx, ADDR, MIB, NULL, &mr), -EMEDIUMTYPE);
+	assert_error(ctx, -EMEDIUMTYPE, "check fd", "no DMA-BUF");
+	host.dmabuf_size = -EBADF;
+	assert_int_equal(reg_dmabuf(ctx, ADDR, MIB, NULL, &mr), -EBADF);
+	assert_error(ctx, -EBADF, "check fd", "Bad file descriptor");
+	done();
+}
+
+/* The real question, on files of this process. */
+static void size_is_asked_only_of_dmabufs(void **state)
+{
+	FILE *file = tmpfile();
+
+	(void)state;
+	fputs("some bytes", file);
+	fflush(file);
+	assert_int_equal(lseek(fileno(file), 3, SEEK_SET), 3);
+	assert_int_equal(region_env_host.dmabuf_size(fileno(file)), -EMEDIUMTYPE);
+	assert_int_equal(lseek(fileno(file), 0, SEEK_CUR), 3);
+	fclose(file);
+	assert_int_equal(region_env_host.dmabuf_size(-1), -EBADF);
+}
+
+/* Pool at P, sub-buffer at P + 0x12000; then an fd that starts at 0x1000. */
+static void interior_address_gets_its_own_offset(void **state)
+{
+	const uint64_t pool = 0x7f0000000000;
+	struct mrg_dmabuf buf = { .fd = 5, .base = pool };
+	uint64_t offset = 4711;
+	struct mrg_mr *mr;
+
+	(void)state;
+	assert_int_equal(mrg_dmabuf_offset(&buf, pool + 0x12000, &offset), 0);
+	assert_int_equal(offset, 0x12000);
+	buf.offset = 0x1000;
+	assert_int_equal(mrg_dmabuf_offset(&buf, pool + 0x12000, &offset), 0);
+	assert_int_equal(offset, 0x13000);
+	assert_int_equal(mrg_dmabuf_offset(&buf, pool - 1, &offset), -ERANGE);
+	buf.offset = UINT64_MAX - 0x1000;
+	assert_int_equal(mrg_dmabuf_offset(&buf, pool + 0x12000, &offset), -ERANGE);
+	assert_int_equal(offset, 0x13000);
+
+	buf.offset = 0x1000;
+	ctx = open_fake();
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, pool + 0x12000, 0x3000,
+					all_access, NULL, &mr), 0);
+	assert_int_equal(host.live->offset, 0x13000);
+	assert_int_equal(host.live->iova, pool + 0x12000);
+	assert_int_equal(mrg_dereg(mr), 0);
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, pool - 0x1000, 0x3000,
+					all_access, NULL, &mr), -ERANGE);
+	assert_error(ctx, -ERANGE, "check range", "below the base");
+	done();
+}
+
+static void page_offsets_that_differ_are_named(void **state)
+{
+	const struct mrg_dmabuf buf = { .fd = 5, .base = 0x7f00dead0000,
+					.offset = 0x200 };
+	struct mrg_mr *mr;
+
+	(void)state;
+	ctx = open_fake();
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x7f00dead0200, 0x3000,
+					all_access, NULL, &mr), -EINVAL);
+	assert_error(ctx, -EINVAL, "check offset", "0x7f00dead0200");
+	assert_error(ctx, -EINVAL, "check offset", "0x400");
+	assert_int_equal(host.calls, 0);
+	done();
+}
+
+/* An unaligned pointer is no fault as long as both run in step. */
+static void unaligned_address_keeps_its_iova(void **state)
+{
+	const struct mrg_dmabuf buf = { .fd = 5, .base = 0x7f00dead0000 };
+	struct mrg_mr *mr;
+
+	(void)state;
+	ctx = open_fake();
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x7f00dead0200, 0x3000,
+					all_access, NULL, &mr), 0);
+	assert_int_equal(host.live->offset, 0x200);
+	assert_int_equal(host.live->iova, 0x7f00dead0200);
+	assert_int_equal(mrg_dereg(mr), 0);
+	done();
+}
+
+static void access_without_local_write_is_named(void **state)
+{
+	struct mrg_mr *mr;
+
+	(void)state;
+	ctx = open_fake();
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, MIB,
+				 IBV_ACCESS_REMOTE_WRITE, NULL, &mr), -EINVAL);
+	assert_error(ctx, -EINVAL, "check access", "IBV_ACCESS_LOCAL_WRITE");
+	assert_int_equal(host.calls, 0);
+	done();
+}
+
+static void empty_and_overflowing_ranges_are_refused(void **state)
+{
+	struct mrg_mr *mr;
+
+	(void)state;
+	ctx = open_fake();
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 0, all_access, NULL,
+				 &mr), -EINVAL);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)(UINTPTR_MAX - 4095), 8192,
+				 all_access, NULL, &mr), -ERANGE);
+	assert_error(ctx, -ERANGE, "check range", "overflow");
+	done();
+}
+
+/* Two devices pin 78.6 GiB each, 128 GiB may be locked. */
+static void memlock_counts_each_device(void **state)
+{
+	(void)state;
+	host.max_mr_size = 256 * GIB;
+	set_proc(128 * GIB, 84424509440, 500, 65530);
+	host_fails(ADDR, 84424509440, all_access, ENOMEM);
+	is(ENOMEM, "locked-memory limit");
+	is(ENOMEM, "84424509440");
+	is(ENOMEM, "137438953472");
+	is(ENOMEM, "ulimit -l");
+	is(ENOMEM, "each device");
+	done();
+}
+
+/* 78.6 GiB on one device of at most 64 GiB: two MRs, memlock is wide enough. */
+static void mr_limit_alone_is_no_failure(void **state)
+{
+	struct mrg_mr *mr;
+
+	(void)state;
+	host.max_mr_size = 64 * GIB;
+	set_proc(128 * GIB, 0, 500, 65530);
+	ctx = open_fake();
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 84424509440,
+				 all_access, NULL, &mr), 0);
+	assert_int_equal(host.live_count, 2);
+	assert_int_equal(mrg_dereg(mr), 0);
+	done();
+}
+
+static void enomem_without_evidence_names_no_single_cause(void **state)
+{
+	(void)state;
+	set_proc(128 * GIB, 0, 500, 65530);
+	host_fails(ADDR, 12 * MIB, all_access, ENOMEM);
+	is(ENOMEM, "Not the locked-memory limit and not the VMA limit (500 of 65530)");
+	is_not("is reached");
+	done();
+}
+
+/* CAP_IPC_LOCK counts in the first user namespace alone. */
+static void memlock_does_not_bind_who_may_lock(void **state)
+{
+	const char *status = "VmPin:\t 1048576 kB\nCapEff:\t0000000000004000\n";
+
+	(void)state;
+	set_proc(GIB, GIB, 500, 65530);
+	write_file(status, "%s/self/status", host.proc);
+	host_fails(ADDR, 12 * MIB, all_access, ENOMEM);
+	is_not("limit is reached");
+	done();
+	write_file("         0     100000      65536\n", "%s/self/uid_map", host.proc);
+	host_fails(ADDR, 12 * MIB, all_access, ENOMEM);
+	is(ENOMEM, "locked-memory limit is reached");
+	done();
+}
+
+static void vma_limit_is_named_for_both_errnos(void **state)
+{
+	(void)state;
+	set_proc(128 * GIB, 0, 65530, 65530);
+	host_fails(ADDR, 12 * MIB, all_access, ENOMEM);
+	is(ENOMEM, "65530 of 65530 (vm.max_map_count)");
+	done();
+	host_fails(ADDR, 12 * MIB, all_access, EAGAIN);
+	is(EAGAIN, "65530 of 65530 (vm.max_map_count)");
+	done();
+	set_proc(128 * GIB, 0, 900, 65530);
+	host_fails(ADDR, 12 * MIB, all_access, EAGAIN);
+	is(EAGAIN, "has 900 of 65530");
+	is_not("is reached");
+	done();
+}
+
+static void hole_and_read_only_memory_are_told_from_device_memory(void **state)
+{
+	static const char *const maps =
+		"700000000000-700000002000 rw-p 00000000 00:00 0 \n"
+		"700000003000-700000005000 r--p 00000000 00:00 0 \n"
+		"700000005000-700000008000 rw-s 00000000 00:06 1 /dev/nvidia-uvm\n";
+
+	(void)state;
+	write_file(maps, "%s/self/maps", host.proc);
+	host_fails(ADDR, 0x4000, all_access, EFAULT);
+	is(EFAULT, "0x700000002000 in the range is not mapped");
+	done();
+	host_fails(ADDR + 0x3000, 0x3000, all_access, EFAULT);
+	is(EFAULT, "0x700000003000 in the range is mapped read-only");
+	done();
+	host_fails(ADDR + 0x4000, 0x1000, IBV_ACCESS_REMOTE_READ, EFAULT);
+	is(EFAULT, "device memory");
+	done();
+	host_fails(ADDR + 0x5000, 0x3000, all_access, EFAULT);
+	is(EFAULT, "device memory");
+	is(EFAULT, "mrg_reg_dmabuf");
+	done();
+	host_fails(ADDR, 0x3000, all_access, ENOMEM);
+	is(ENOMEM, "0x700000002000 in the range is not mapped");
+	done();
+}
+
+static void cut_huge_page_is_named(void **state)
+{
+	(void)state;
+	write_file("700000000000-700040000000 rw-s 00000000 00:0f 1 /anon_hugepage (deleted)\n"
+		   "KernelPageSize:     2048 kB\nVmFlags: rd wr sh mr mw me ms de ht sd \n",
+		   "%s/self/smaps", host.proc);
+	host_fails(ADDR + 0x1000, 0x10000, all_access, EINVAL);
+	is(EINVAL, "cuts huge pages of 2097152 bytes");
+	is(EINVAL, "RDMAV_HUGEPAGES_SAFE=1");
+	done();
+	host_fails(ADDR, 2 * MIB, all_access, EINVAL);
+	is_not("huge pages");
+	done();
+}
+
+static void lack_of_dmabuf_support_names_who_lacks_it(void **state)
+{
+	(void)state;
+	host.provider_answer = EOPNOTSUPP;
+	host.kernel_answer = -EBADF;
+	dmabuf_fails(EOPNOTSUPP);
+	is(EOPNOTSUPP, "libibverbs provider lacks the call");
+	done();
+	host.kernel_answer = -EOPNOTSUPP;
+	dmabuf_fails(EOPNOTSUPP);
+	is(EOPNOTSUPP, "Kernel or driver of fake0 do not take DMA-BUFs");
+	done();
+	host.provider_answer = EBADF;
+	dmabuf_fails(EOPNOTSUPP);
+	is(EOPNOTSUPP, "refused this one");
+	done();
+	dmabuf_fails(EPROTONOSUPPORT);
+	is(EPROTONOSUPPORT, "refused this one");
+	done();
+}
+
+static void error_524_is_the_exporters_refusal(void **state)
+{
+	(void)state;
+	dmabuf_fails(524);
+	is(524, "does not let device fake0");
+	is(524, "mapping type");
+	done();
+}
+
+static void exporter_without_room_is_not_called_memlock(void **state)
+{
+	(void)state;
+	set_proc(GIB, GIB, 500, 65530);
+	dmabuf_fails(ENOMEM);
+	is(ENOMEM, "exporter could not map it");
+	is_not("locked-memory limit is reached");
+	done();
+}
+
+static void unknown_errno_is_passed_on_with_its_name(void **state)
+{
+	(void)state;
+	dmabuf_fails(EREMOTEIO);
+	is(EREMOTEIO, "Remote I/O error (121)");
+	done();
+}
+
+static void limits_that_cannot_be_read_are_not_guessed(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/self/limits", host.proc);
+	unlink(path);
+	host_fails(ADDR, 12 * MIB, all_access, ENOMEM);
+	is_not("Not the locked-memory limit");
+	is_not("is reached");
+	done();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		FAKE_TEST(short_fd_is_found_before_the_kernel_is_asked),
+		FAKE_TEST(fd_that_is_no_dmabuf_is_told_from_a_closed_one),
+		FAKE_TEST(size_is_asked_only_of_dmabufs),
+		FAKE_TEST(interior_address_gets_its_own_offset),
+		FAKE_TEST(page_offsets_that_differ_are_named),
+		FAKE_TEST(unaligned_address_keeps_its_iova),
+		FAKE_TEST(access_without_local_write_is_named),
+		FAKE_TEST(empty_and_overflowing_ranges_are_refused),
+		FAKE_TEST(memlock_counts_each_device),
+		FAKE_TEST(mr_limit_alone_is_no_failure),
+		FAKE_TEST(enomem_without_evidence_names_no_single_cause),
+		FAKE_TEST(memlock_does_not_bind_who_may_lock),
+		FAKE_TEST(vma_limit_is_named_for_both_errnos),
+		FAKE_TEST(hole_and_read_only_memory_are_told_from_device_memory),
+		FAKE_TEST(cut_huge_page_is_named),
+		FAKE_TEST(lack_of_dmabuf_support_names_who_lacks_it),
+		FAKE_TEST(error_524_is_the_exporters_refusal),
+		FAKE_TEST(exporter_without_room_is_not_called_memlock),
+		FAKE_TEST(unknown_errno_is_passed_on_with_its_name),
+		FAKE_TEST(limits_that_cannot_be_read_are_not_guessed),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("causes of failed registrations", tests,
+					   NULL, NULL);
+}
