@@ -199,22 +199,23 @@ static uint32_t judge_worst(const struct mrg_planner *p, const struct mrg_mr *mr
 	return at;
 }
 
-/* No page above 2 GiB, whatever the device's limit. */
-static bool never_wide(const struct mrg_planner *p, const struct mrg_mr *mr,
-		       const struct mrg_scan *scan)
+static uint64_t largest_page(const struct mrg_planner *p, const struct mrg_mr *mr,
+			     const struct mrg_scan *scan)
 {
 	return mrg_pick_page(scan, mr->iova, mr->length,
-			     mrg_pages_up_to(mrg_highest_limit(p))) <= MRG_WINDOW;
+			     mrg_pages_up_to(mrg_highest_limit(p)));
 }
 
 static void judge_single(struct mrg_planner *p)
 {
 	struct mrg_outcome *single = &p->plan->single;
+	uint64_t largest;
 
 	if (p->layout_known) {
 		p->worst_limit = judge_worst(p, &p->mr, &p->scan, single);
-		p->strict = p->walk == MRG_WALK_EXACT ||
-			    never_wide(p, &p->mr, &p->scan);
+		largest = largest_page(p, &p->mr, &p->scan);
+		p->strict = p->walk == MRG_WALK_EXACT || largest <= MRG_WINDOW;
+		p->limit_matters = largest > 1ULL << mrg_lowest_limit(p);
 	} else {
 		judge_blind(p, p->mr.iova, p->mr.length, single);
 		p->strict = single->verdict == MRG_SAFE;
@@ -319,7 +320,8 @@ static void judge_piece(struct mrg_planner *p, bool rebase,
 	}
 	set_piece(p, at, piece, &mr);
 	mrg_mr_scan(&mr, p->walk, &scan);
-	if (rebase && p->walk != MRG_WALK_EXACT && !never_wide(p, &mr, &scan)) {
+	if (rebase && p->walk != MRG_WALK_EXACT &&
+	    largest_page(p, &mr, &scan) > MRG_WINDOW) {
 		piece->iova ^= MRG_WINDOW;
 		mr.iova = piece->iova;
 		mrg_mr_scan(&mr, p->walk, &scan);

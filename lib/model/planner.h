@@ -35,6 +35,7 @@ struct mrg_planner {
 
 	bool refused;			/* whatever the pieces */
 	uint32_t worst_limit;		/* the one that @plan->single is for */
+	bool limit_matters;		/* other limits, other pages */
 	bool strict;			/* one MR never has a page above 2 GiB */
 	enum mrg_safety safety;
 	const char *no_rebase;		/* why not, where it was wanted */

@@ -60,7 +60,7 @@ static void explain_known(struct mrg_planner *p)
 
 	switch (o->verdict) {
 	case MRG_WRAPS:
-		mrg_say(p->plan, "One MR would wrap: in pages of 0x%llx (2^%u) the kernel's %s walk repeats a block, so %llu of %llu blocks are wrong, from offset 0x%llx on.",
+		mrg_say(p->plan, "One MR would wrap: in pages of 0x%llx (2^%u) the kernel's %s walk repeats a block; wrong: %llu of %llu blocks, from offset 0x%llx on.",
 			X(1ULL << o->page_shift), o->page_shift, walk_words(p),
 			X(o->wrong_blocks), X(o->blocks), X(o->first_bad_offset));
 		break;
@@ -69,7 +69,7 @@ static void explain_known(struct mrg_planner *p)
 			X(1ULL << o->page_shift), o->page_shift, walk_words(p));
 		break;
 	default:
-		mrg_say(p->plan, "One MR is safe: in pages of 0x%llx (2^%u) the kernel's %s walk gives each of %llu blocks its right address.",
+		mrg_say(p->plan, "One MR is safe: in pages of 0x%llx (2^%u) the kernel's %s walk gives every block its right address (blocks: %llu).",
 			X(1ULL << o->page_shift), o->page_shift, walk_words(p),
 			X(o->blocks));
 	}
@@ -80,16 +80,16 @@ static void explain_known(struct mrg_planner *p)
 /* What was not known, and what was taken for it. */
 static void explain_assumptions(struct mrg_planner *p)
 {
-	bool harmless = p->walk == MRG_WALK_EXACT || !p->layout_known;
-
 	if (p->opts.walk == MRG_WALK_ANY)
 		mrg_say(p->plan, "Assumed, since this kernel's walk is not known: it truncates block offsets to 32 bits.");
-	if (!mrg_limit_known(p) && !harmless)
+	if (mrg_limit_known(p) || !p->layout_known)
+		return;
+	if (p->limit_matters)
 		mrg_say(p->plan, "Assumed, since the device's largest page is not known: 2^%u, the worst of 2^%d to 2^%d.",
 			p->worst_limit, MRG_MIN_LIMIT, MRG_MAX_SHIFT);
-	else if (!mrg_limit_known(p) && p->layout_known)
-		mrg_say(p->plan, "The device's largest page is not known, taken for 2^%u.",
-			p->worst_limit);
+	else
+		mrg_say(p->plan, "The device's largest page is not known, and makes no difference from 2^%d to 2^%d.",
+			MRG_MIN_LIMIT, MRG_MAX_SHIFT);
 }
 
 static void explain_failure(struct mrg_planner *p)
