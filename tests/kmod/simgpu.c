@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * simgpu: a DMA-BUF exporter that stands in for a GPU's.  simgpu.h says what
- * it does.  Its memory is RAM that memmap=12G$4G kept from the kernel, which
+ * it does.  Its memory is RAM that memmap=16G$4G kept from the kernel, which
  * has no struct pages, as a GPU's BAR has none.
  */
 #include <linux/atomic.h>
@@ -43,9 +43,9 @@ static unsigned long base = 4UL << 30;
 module_param(base, ulong, 0444);
 MODULE_PARM_DESC(base, "start of the reserved RAM (default 4 GiB)");
 
-static unsigned long bytes = 12UL << 30;
+static unsigned long bytes = 16UL << 30;
 module_param(bytes, ulong, 0444);
-MODULE_PARM_DESC(bytes, "bytes of reserved RAM, 0 for invented addresses only (default 12 GiB)");
+MODULE_PARM_DESC(bytes, "bytes of reserved RAM, 0 for invented addresses only (default 16 GiB)");
 
 /* Keeps the range write-back for PAT: without a reservation of that type the
  * CPU's mappings would be uncached.
@@ -500,7 +500,7 @@ static int __init simgpu_init(void)
 
 	if (bytes) {
 		if (pfn_valid(PHYS_PFN(base)) || pfn_valid(PHYS_PFN(base + bytes - 1))) {
-			pr_simgpu("%#lx is the kernel's memory; boot with memmap=12G$4G\n", base);
+			pr_simgpu("%#lx is the kernel's memory; boot with memmap=16G$4G\n", base);
 			return -EBUSY;
 		}
 		keep_cached = memremap(base, bytes, MEMREMAP_WB);
