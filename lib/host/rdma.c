@@ -96,7 +96,8 @@ static int parse_pci(const char *text, struct mrg_pci_addr *pci)
 	uint32_t domain = 0, bus, device, function;
 
 	if (first && strchr(first + 1, ':')) {
-		if (hex_field(&text, 4, 8, UINT32_MAX, &domain) || *text++ != ':')
+		if (hex_field(&text, 4, 8, UINT32_MAX, &domain) ||
+		    *text++ != ':')
 			return -EINVAL;
 	}
 	if (hex_field(&text, 2, 2, 0xff, &bus) || *text++ != ':' ||
@@ -164,8 +165,8 @@ static void read_device(const char *sysfs, const char *name,
 	copy_name(dev->name, sizeof(dev->name), name);
 	snprintf(dir, sizeof(dir), "%s/class/infiniband/%s", sysfs, name);
 	snprintf(path, sizeof(path), "%s/device", dir);
-	dev->has_pci = pci_above(path, &dev->pci, dev->driver,
-				 sizeof(dev->driver));
+	dev->has_pci =
+		pci_above(path, &dev->pci, dev->driver, sizeof(dev->driver));
 	if (!dev->has_pci) {
 		snprintf(path, sizeof(path), "%s/device/driver", dir);
 		link_name(path, dev->driver, sizeof(dev->driver));
@@ -191,7 +192,7 @@ ssize_t mrg_rdma_list(const char *sysfs, struct mrg_rdma_dev **devs)
 	if (count < 0 && errno != ENOENT)
 		return -errno;
 	if (count < 0)
-		count = 0;	/* ib_core is not loaded */
+		count = 0; /* ib_core is not loaded */
 
 	list = calloc((size_t)count + 1, sizeof(*list));
 	for (int i = 0; i < count; i++) {

@@ -11,7 +11,7 @@
 enum mrg_exit {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
-	EXIT_USAGE = 2,		/* also argp's own, set by main() */
+	EXIT_USAGE = 2, /* also argp's own, set by main() */
 	EXIT_AT_RISK = 3,
 };
 

@@ -1,15 +1,237 @@
 /* SPDX-License-Identifier: MIT */
+/* mrguard info: what this host is, as far as registration is concerned. */
+#include <argp.h>
 #include <stdio.h>
-#include <mrguard/host.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
 #include "commands.h"
+#include "json.h"
+#include "module.h"
+#include "term.h"
+
+struct info {
+	struct utsname host;
+	struct module module;
+	struct mrg_rdma_dev *devs;
+	ssize_t count;
+};
+
+enum { KEY_JSON = 0x100, KEY_SYSFS, KEY_COLOUR };
+
+static const struct argp_option options[] = {
+	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
+	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never",
+	  0 },
+	{ "sysfs", KEY_SYSFS, "DIR", 0,
+	  "Read the RDMA devices from DIR, a copy of /sys", 0 },
+	{ 0 },
+};
+
+struct info_args {
+	bool json;
+	enum term_colour colour;
+	const char *sysfs;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct info_args *args = state->input;
+
+	switch (key) {
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case KEY_COLOUR:
+		if (term_parse_colour(arg, &args->colour))
+			argp_error(state,
+				   "--color: expected auto, always or "
+				   "never, read \"%s\"",
+				   arg);
+		return 0;
+	case KEY_SYSFS:
+		args->sysfs = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "expected no argument, read \"%s\"", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.doc = "Show the module, this kernel's block walk and the RDMA devices."
+	       "\v"
+	       "Works without the module and without privileges, and says what "
+	       "it could not see.",
+};
+
+/* Only this pair of answers decides whether a wrap can happen here. */
+static const char *walk_meaning(const struct module *module)
+{
+	if (module->state != MODULE_LOADED)
+		return "not seen without the module: plans assume that it truncates";
+	if (!module->info.has_walk)
+		return "mrguard_walk is not loaded (sudo modprobe mrguard_walk): "
+		       "plans assume that it truncates";
+	switch (module->info.walk) {
+	case MRG_WALK_EXACT:
+		return "pages of 4 GiB and more are safe on this kernel";
+	case MRG_WALK_TRUNCATING:
+	case MRG_WALK_TRUNCATING_UNBOUNDED:
+		return "on this kernel an MR with pages of 4 GiB or more can wrap";
+	case MRG_WALK_PER_ENTRY:
+	case MRG_WALK_PER_ENTRY_NARROW:
+		return "pages of 4 GiB and more cannot come about on this kernel";
+	default:
+		return "plans assume that it truncates";
+	}
+}
+
+static enum term_style walk_style(const struct module *module)
+{
+	switch (module->state == MODULE_LOADED ? module->info.walk :
+						 MRG_WALK_ANY) {
+	case MRG_WALK_TRUNCATING:
+	case MRG_WALK_TRUNCATING_UNBOUNDED:
+		return TERM_BAD;
+	case MRG_WALK_ANY:
+		return TERM_WARN;
+	default:
+		return TERM_GOOD;
+	}
+}
+
+static void print_module(const struct term *term, const struct module *module)
+{
+	fprintf(term->out, "module   ");
+	if (module->state == MODULE_LOADED) {
+		term_print(term, TERM_GOOD, "loaded");
+		fprintf(term->out, ", version %s, ABI %u\n",
+			module->info.version, module->info.abi);
+	} else {
+		term_print(term, TERM_WARN, "%s",
+			   module_state_text(module->state));
+		if (module->state == MODULE_BROKEN)
+			fprintf(term->out, " (%s)", strerror(-module->code));
+		fprintf(term->out, "\n         %s\n",
+			module_state_remedy(module->state));
+	}
+
+	fprintf(term->out, "walk     ");
+	term_print(term, walk_style(module), "%s",
+		   mrg_walk_name(module->info.walk));
+	fprintf(term->out, ": %s\n", walk_meaning(module));
+}
+
+static void print_device(FILE *out, const struct mrg_rdma_dev *dev)
+{
+	fprintf(out, "  %-14s  %-12s  driver %-12s  netdev %s\n", dev->name,
+		dev->has_pci ? pci_text(&dev->pci).text : "no PCI",
+		dev->driver[0] ? dev->driver : "-",
+		dev->netdev[0] ? dev->netdev : "-");
+}
+
+static void print_info(const struct term *term, const struct info *info)
+{
+	fprintf(term->out, "mrguard  %s\nkernel   %s %s\n", mrg_version(),
+		info->host.release, info->host.machine);
+	print_module(term, &info->module);
+	if (info->count < 0)
+		fprintf(term->out, "RDMA devices: cannot be listed: %s\n",
+			strerror((int)-info->count));
+	else if (!info->count)
+		fprintf(term->out, "RDMA devices: none\n");
+	else
+		fprintf(term->out, "RDMA devices:\n");
+	for (ssize_t i = 0; i < info->count; i++)
+		print_device(term->out, &info->devs[i]);
+}
+
+static json_t *text_or_null(const char *text)
+{
+	return text[0] ? json_text(text) : json_null();
+}
+
+static json_t *json_module(const struct module *module)
+{
+	const struct mrg_dev_info *info = &module->info;
+	bool loaded = module->state == MODULE_LOADED;
+	json_t *out = json_object();
+
+	json_put(&out, "state", json_string(module_state_name(module->state)));
+	json_put(&out, "abi", loaded ? json_count(info->abi) : json_null());
+	json_put(&out, "version", text_or_null(info->version));
+	json_put(&out, "layout", json_boolean(info->has_layout));
+	json_put(&out, "vma", json_boolean(info->has_vma));
+	json_put(&out, "walk", json_boolean(info->has_walk));
+	return out;
+}
+
+static json_t *json_device(const struct mrg_rdma_dev *dev)
+{
+	json_t *out = json_object();
+
+	json_put(&out, "name", json_text(dev->name));
+	json_put(&out, "driver", text_or_null(dev->driver));
+	json_put(&out, "pci",
+		 dev->has_pci ? json_text(pci_text(&dev->pci).text) :
+				json_null());
+	json_put(&out, "netdev", text_or_null(dev->netdev));
+	return out;
+}
+
+static json_t *json_devices(const struct info *info)
+{
+	json_t *list;
+
+	if (info->count < 0)
+		return json_null();
+	list = json_array();
+	for (ssize_t i = 0; i < info->count; i++)
+		json_array_append_new(list, json_device(&info->devs[i]));
+	return list;
+}
+
+static int print_json(const struct info *info)
+{
+	json_t *out = json_object();
+
+	json_put(&out, "schema", json_string("mrguard.info/1"));
+	json_put(&out, "version", json_string(mrg_version()));
+	json_put(&out, "kernel", json_text(info->host.release));
+	json_put(&out, "machine", json_text(info->host.machine));
+	json_put(&out, "module", json_module(&info->module));
+	json_put(&out, "walk",
+		 json_string(mrg_walk_name(info->module.info.walk)));
+	json_put(&out, "rdma", json_devices(info));
+	return json_print(out);
+}
 
 int cmd_info(int argc, char **argv)
 {
-	struct mrg_rdma_dev *devs;
-	ssize_t count = mrg_rdma_list(NULL, &devs);
+	struct info_args args = { 0 };
+	struct info info = { 0 };
+	struct term term;
+	int ret = 0;
 
-	(void)argc; (void)argv;
-	for (ssize_t i = 0; i < count; i++)
-		printf("%s %s %s\n", devs[i].name, devs[i].driver, devs[i].netdev);
-	return EXIT_OK;
+	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	uname(&info.host);
+	module_open(&info.module);
+	info.count = mrg_rdma_list(args.sysfs, &info.devs);
+
+	if (args.json) {
+		ret = print_json(&info);
+	} else {
+		term_init(&term, stdout, args.colour);
+		print_info(&term, &info);
+	}
+	if (info.count >= 0)
+		free(info.devs);
+	module_close(&info.module);
+	return ret ? EXIT_FAILED : EXIT_OK;
 }

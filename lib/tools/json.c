@@ -35,6 +35,14 @@ json_t *json_count(uint64_t value)
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
+void json_put(json_t **object, const char *key, json_t *value)
+{
+	if (!*object || !json_object_set_new(*object, key, value))
+		return;
+	json_decref(*object);
+	*object = NULL;
+}
+
 int json_print(json_t *root)
 {
 	int ret = root ? json_dumpf(root, stdout, JSON_COMPACT) : -1;

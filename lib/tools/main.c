@@ -28,6 +28,10 @@ struct command {
 };
 
 static const struct command commands[] = {
+	{ "plan", cmd_plan, GROUP_BUFFER,
+	  "tell what one MR would do, and name MRs that are safe" },
+	{ "layout", cmd_layout, GROUP_BUFFER,
+	  "show the DMA addresses behind a DMA-BUF" },
 	{ "check", cmd_check, GROUP_HOST,
 	  "does this host corrupt data or run dry?" },
 	{ "info", cmd_info, GROUP_HOST,
@@ -53,11 +57,13 @@ static void print_group(FILE *out, enum group group)
 static void print_help(FILE *out)
 {
 	fputs("Usage: mrguard COMMAND [OPTION...]\n"
-	      "RDMA memory registration that cannot wrap.\n", out);
+	      "RDMA memory registration that cannot wrap.\n",
+	      out);
 	for (int group = 0; group < GROUPS; group++)
 		print_group(out, (enum group)group);
 	fputs("\n`mrguard COMMAND --help' lists a command's options; mrguard(7) "
-	      "explains the whole.\n", out);
+	      "explains the whole.\n",
+	      out);
 }
 
 static const struct command *find_command(const char *name)

@@ -99,13 +99,15 @@ struct reader {
 	const char *name;
 	size_t line;
 	struct mrg_error *error;
-	size_t start;	/* of what is left in @buffer */
+	size_t start; /* of what is left in @buffer */
 	size_t end;
 	bool at_end;
 	char buffer[MRG_SG_MAX_LINE];
 };
 
-__attribute__((format(printf, 4, 5)))
+static int fail(struct reader *reader, int code, const char *remedy,
+		const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 static int fail(struct reader *reader, int code, const char *remedy,
 		const char *format, ...)
 {
@@ -121,10 +123,10 @@ static int fail(struct reader *reader, int code, const char *remedy,
 	snprintf(error->stage, sizeof(error->stage), "read list");
 	snprintf(error->remedy, sizeof(error->remedy), "%s", remedy);
 	used = reader->line ?
-		snprintf(error->cause, sizeof(error->cause), "%.100s:%zu: ",
-			 reader->name, reader->line) :
-		snprintf(error->cause, sizeof(error->cause), "%.100s: ",
-			 reader->name);
+		       snprintf(error->cause, sizeof(error->cause),
+				"%.100s:%zu: ", reader->name, reader->line) :
+		       snprintf(error->cause, sizeof(error->cause),
+				"%.100s: ", reader->name);
 	va_start(args, format);
 	vsnprintf(error->cause + used, sizeof(error->cause) - (size_t)used,
 		  format, args);
@@ -151,7 +153,8 @@ static struct shown show(struct span word)
 
 		used += (size_t)snprintf(shown.text + used,
 					 sizeof(shown.text) - used,
-					 c > ' ' && c < 0x7f ? "%c" : "\\x%02x", c);
+					 c > ' ' && c < 0x7f ? "%c" : "\\x%02x",
+					 c);
 	}
 	snprintf(shown.text + used, sizeof(shown.text) - used, "%s",
 		 word.at < word.end ? "..." : "");

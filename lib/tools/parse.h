@@ -29,7 +29,7 @@ struct mrg_sg_note {
 };
 #define MRG_SG_NOTE "# equivalent addresses, for base iova "
 
-#define MRG_SG_MAX_ENTRIES (1ULL << 28)	/* 4 GiB of memory for the list */
+#define MRG_SG_MAX_ENTRIES (1ULL << 28) /* 4 GiB of memory for the list */
 #define MRG_SG_MAX_LINE 65536
 
 /**

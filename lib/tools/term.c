@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <inttypes.h>
 #include <langinfo.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -67,8 +68,8 @@ int term_parse_colour(const char *word, enum term_colour *colour)
 const char *term_style(const struct term *term, enum term_style style)
 {
 	static const char *const codes[] = {
-		[TERM_PLAIN] = "\033[0m",   [TERM_STRONG] = "\033[1m",
-		[TERM_FAINT] = "\033[2m",   [TERM_GOOD] = "\033[32m",
+		[TERM_PLAIN] = "\033[0m",  [TERM_STRONG] = "\033[1m",
+		[TERM_FAINT] = "\033[2m",  [TERM_GOOD] = "\033[32m",
 		[TERM_BAD] = "\033[1;31m", [TERM_WARN] = "\033[33m",
 	};
 
@@ -87,11 +88,10 @@ void term_print(const struct term *term, enum term_style style,
 	fputs(term_style(term, TERM_PLAIN), term->out);
 }
 
-void term_wrap(const struct term *term, unsigned int indent, const char *text)
+static void wrap(const struct term *term, unsigned int indent, const char *text)
 {
 	unsigned int column = indent;
 
-	fprintf(term->out, "%*s", (int)indent, "");
 	while (*text) {
 		size_t len = strcspn(text, " \n");
 
@@ -107,22 +107,58 @@ void term_wrap(const struct term *term, unsigned int indent, const char *text)
 		text += len;
 		text += strspn(text, " \n");
 	}
+}
+
+void term_wrap(const struct term *term, unsigned int indent, const char *text)
+{
+	fprintf(term->out, "%*s", (int)indent, "");
+	wrap(term, indent, text);
 	fputc('\n', term->out);
+}
+
+void term_paragraph(const struct term *term, enum term_style style,
+		    const char *label, const char *text)
+{
+	int gap = TERM_LABEL - (int)strlen(label);
+
+	term_print(term, style, "%s", label);
+	fprintf(term->out, "%*s", gap > 0 ? gap : 1, "");
+	if (term->tty)
+		wrap(term, TERM_LABEL, text);
+	else
+		fputs(text, term->out);
+	fputc('\n', term->out);
+}
+
+/* The largest unit not above @bytes, as the exponent of 1024. */
+static unsigned int unit_of(uint64_t bytes)
+{
+	return bytes ? (63 - (unsigned int)__builtin_clzll(bytes)) / 10 : 0;
 }
 
 struct term_size term_size(uint64_t bytes)
 {
 	static const char *const units[] = { "B",   "KiB", "MiB", "GiB",
 					     "TiB", "PiB", "EiB" };
-	unsigned int unit = bytes ? (63u - (unsigned int)__builtin_clzll(bytes)) / 10 : 0;
+	unsigned int unit = unit_of(bytes);
 	uint64_t one = 1ULL << (10 * unit);
 	struct term_size size;
 
 	if (bytes % one == 0)
-		snprintf(size.text, sizeof(size.text), "%llu %s",
-			 (unsigned long long)(bytes / one), units[unit]);
+		snprintf(size.text, sizeof(size.text), "%" PRIu64 " %s",
+			 bytes / one, units[unit]);
 	else
 		snprintf(size.text, sizeof(size.text), "%.2f %s",
 			 (double)bytes / (double)one, units[unit]);
+	return size;
+}
+
+struct term_size term_exact(uint64_t bytes)
+{
+	struct term_size size;
+
+	if (bytes % (1ULL << (10 * unit_of(bytes))) == 0)
+		return term_size(bytes);
+	snprintf(size.text, sizeof(size.text), "0x%" PRIx64, bytes);
 	return size;
 }

@@ -42,18 +42,26 @@ int term_parse_colour(const char *word, enum term_colour *colour);
 const char *term_style(const struct term *term, enum term_style style);
 
 /** term_print() - print in a style, and switch back */
-__attribute__((format(printf, 3, 4)))
 void term_print(const struct term *term, enum term_style style,
-		const char *format, ...);
+		const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /** term_wrap() - print words, broken at the width, each line after @indent */
 void term_wrap(const struct term *term, unsigned int indent, const char *text);
 
+#define TERM_LABEL 8 /* columns for the word at the start of a paragraph */
+
+/** term_paragraph() - a word in a style, then text; on a terminal the text is
+ *  broken at the width and stays right of the word */
+void term_paragraph(const struct term *term, enum term_style style,
+		    const char *label, const char *text);
+
 struct term_size {
 	char text[40];
 };
-/** term_size() - "12 GiB", "28 KiB", "4.1 GiB"; two decimals where it is not
- *  exact */
+/** term_size() - "12 GiB", "28 KiB", "4.10 GiB"; rounded where it has decimals */
 struct term_size term_size(uint64_t bytes);
+
+/** term_exact() - the same where it is a whole number of units, else "0x..." */
+struct term_size term_exact(uint64_t bytes);
 
 #endif

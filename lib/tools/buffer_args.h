@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* The options that name a buffer, an importer and a range of it. */
+#ifndef TOOLS_BUFFER_ARGS_H
+#define TOOLS_BUFFER_ARGS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct buffer_args {
+	const char *dmabuf_from;
+	const char *importer;
+	bool has_iova;
+	uint64_t iova;
+	uint64_t offset;
+	uint64_t length; /* 0 = to the end */
+};
+
+/* For use as a child: its input is a struct buffer_args. */
+extern const struct argp buffer_argp;
+
+/** arg_size() - the value of an option that takes a size or an address; ends
+ *  the program with a usage error where it is none */
+uint64_t arg_size(struct argp_state *state, const char *option,
+		  const char *arg);
+
+#endif

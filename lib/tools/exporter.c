@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "exporter.h"
+#include "fail.h"
+#include "parse.h"
+
+#define STAGE "make DMA-BUF"
+
+static int fail_errno(struct mrg_error *error, const char *what,
+		      const char *remedy)
+{
+	int code = -errno;
+
+	return fail_set(error, code, STAGE, remedy, "%s: %s", what,
+			strerror(-code));
+}
+
+/* udmabuf wants memory that cannot shrink under it. */
+static int sealed_memory(uint64_t size, struct mrg_error *error)
+{
+	int fd = memfd_create("mrguard", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return fail_errno(error, "memfd_create", "");
+	if (!ftruncate(fd, (off_t)size) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		return fd;
+	fail_errno(error, "cannot size the memory file", "");
+	close(fd);
+	return error->code;
+}
+
+static int udmabuf_create(int device, uint64_t size, struct mrg_error *error)
+{
+	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC,
+					 .size = size };
+	int memory = sealed_memory(size, error);
+	int fd;
+
+	if (memory < 0)
+		return memory;
+	create.memfd = (uint32_t)memory;
+	fd = ioctl(device, UDMABUF_CREATE, &create);
+	if (fd < 0)
+		fd = fail_errno(error, "udmabuf refuses the size",
+				"sizes are whole pages, up to "
+				"/sys/module/udmabuf/parameters/size_limit_mb");
+	close(memory);
+	return fd;
+}
+
+static int udmabuf_open(const char *spec, int *fd, uint64_t *size,
+			struct mrg_error *error)
+{
+	uint64_t bytes;
+	int device, made;
+
+	if (mrg_parse_size(spec, &bytes) || !bytes || bytes > INT64_MAX)
+		return fail_set(error, -EINVAL, STAGE,
+				"sizes are written as 4096, 0x1000 or 4K",
+				"udmabuf: expected a size, read \"%s\"", spec);
+	device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	if (device < 0)
+		return fail_errno(
+			error, "/dev/udmabuf",
+			"load it: sudo modprobe udmabuf; and use sudo, "
+			"or join its group");
+	made = udmabuf_create(device, bytes, error);
+	close(device);
+	if (made < 0)
+		return made;
+	*fd = made;
+	*size = bytes;
+	return 0;
+}
+
+static const struct {
+	const char *prefix;
+	int (*open)(const char *spec, int *fd, uint64_t *size,
+		    struct mrg_error *error);
+} exporters[] = {
+	{ "udmabuf:", udmabuf_open },
+};
+
+int exporter_open(const char *spec, int *fd, uint64_t *size,
+		  struct mrg_error *error)
+{
+	for (size_t i = 0; i < sizeof(exporters) / sizeof(exporters[0]); i++) {
+		size_t len = strlen(exporters[i].prefix);
+
+		if (!strncmp(spec, exporters[i].prefix, len))
+			return exporters[i].open(spec + len, fd, size, error);
+	}
+	return fail_set(error, -EINVAL, STAGE,
+			"write udmabuf:SIZE or simgpu:SPEC",
+			"--dmabuf-from: expected an exporter, read \"%s\"",
+			spec);
+}

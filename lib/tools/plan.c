@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+/* mrguard plan: judge one MR over a buffer, and name MRs that are safe. */
+#include <argp.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buffer_args.h"
+#include "commands.h"
+#include "fail.h"
+#include "live.h"
+#include "parse.h"
+#include "plan_report.h"
+
+enum {
+	KEY_SG = 0x100,
+	KEY_MAX_PAGE_SHIFT,
+	KEY_WALKER,
+	KEY_MAX_MR_SIZE,
+	KEY_UNIT,
+	KEY_STRATEGY,
+	KEY_IOVA_FREE,
+	KEY_PAGE_SIZE,
+	KEY_CUT_ALIGN,
+	KEY_TRANSLATED,
+	KEY_ALL,
+	KEY_JSON,
+	KEY_COLOUR,
+};
+
+static const struct argp_option options[] = {
+	{ NULL, 0, NULL, 0, "What is known:", 2 },
+	{ "sg", KEY_SG, "FILE", 0,
+	  "The buffer's scatter list, one \"DMA_ADDRESS LENGTH\" a line; - is "
+	  "standard input",
+	  0 },
+	{ "max-page-shift", KEY_MAX_PAGE_SHIFT, "N|unknown", 0,
+	  "Largest page that the device takes, as a power of two: 12 to 63 "
+	  "(unknown: right for each of 31 to 63)",
+	  0 },
+	{ "walker", KEY_WALKER, "WALK", 0,
+	  "How the kernel makes blocks: exact, truncating or unknown (default: "
+	  "as the module finds, else unknown)",
+	  0 },
+	{ "max-mr-size", KEY_MAX_MR_SIZE, "N", 0,
+	  "Largest MR of the device (default: as an RDMA importer reports)",
+	  0 },
+	{ "page-size", KEY_PAGE_SIZE, "N", 0, "Host page size (this host's)",
+	  0 },
+	{ "translated", KEY_TRANSLATED, NULL, 0,
+	  "The addresses are behind a translating IOMMU: the MR gets others",
+	  0 },
+	{ NULL, 0, NULL, 0, "What is wanted:", 3 },
+	{ "strategy", KEY_STRATEGY, "WHICH", 0,
+	  "auto (default), split into several MRs, or rebase to another iova",
+	  0 },
+	{ "iova-free", KEY_IOVA_FREE, NULL, 0,
+	  "The iova need not be the virtual address, so auto may rebase", 0 },
+	{ "unit", KEY_UNIT, "N", 0,
+	  "Block of the range that cuts should not fall into", 0 },
+	{ "cut-align", KEY_CUT_ALIGN, "N", 0,
+	  "Cuts fall on multiples of this (huge-page size)", 0 },
+	{ NULL, 0, NULL, 0, "Output:", 4 },
+	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
+	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", 0 },
+	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never",
+	  0 },
+	{ 0 },
+};
+
+struct plan_args {
+	struct buffer_args buffer;
+	struct mrg_plan_opts opts;
+	const char *sg;
+	bool has_walker;
+	bool has_max_mr_size;
+	bool json;
+	bool all;
+	enum term_colour colour;
+};
+
+static void parse_walker(struct argp_state *state, const char *arg)
+{
+	struct plan_args *args = state->input;
+
+	for (int walk = MRG_WALK_ANY; walk <= MRG_WALK_PER_ENTRY_NARROW;
+	     walk++) {
+		if (strcmp(arg, mrg_walk_name((enum mrg_walk)walk)))
+			continue;
+		args->opts.walk = (enum mrg_walk)walk;
+		args->has_walker = true;
+		return;
+	}
+	argp_error(state,
+		   "--walker: expected exact, truncating or unknown, read "
+		   "\"%s\"",
+		   arg);
+}
+
+static void parse_strategy(struct argp_state *state, const char *arg)
+{
+	struct plan_args *args = state->input;
+
+	for (int i = MRG_STRATEGY_AUTO; i < MRG_STRATEGY_NONE; i++) {
+		if (strcmp(arg, mrg_strategy_name((enum mrg_strategy)i)))
+			continue;
+		args->opts.strategy = (enum mrg_strategy)i;
+		return;
+	}
+	argp_error(state,
+		   "--strategy: expected auto, split or rebase, read "
+		   "\"%s\"",
+		   arg);
+}
+
+static void parse_max_page_shift(struct argp_state *state, const char *arg)
+{
+	struct plan_args *args = state->input;
+	uint64_t shift = 0;
+
+	if (!strcmp(arg, "unknown")) {
+		args->opts.max_page_shift = 0;
+		return;
+	}
+	if (mrg_parse_size(arg, &shift) || shift < 12 || shift > 63)
+		argp_error(state,
+			   "--max-page-shift: expected 12 to 63 or "
+			   "unknown, read \"%s\"",
+			   arg);
+	args->opts.max_page_shift = (uint32_t)shift;
+}
+
+static uint64_t arg_power(struct argp_state *state, const char *option,
+			  const char *arg)
+{
+	uint64_t value = arg_size(state, option, arg);
+
+	if (value < 4096 || (value & (value - 1)))
+		argp_error(state,
+			   "%s: expected a power of two of at least 4096, "
+			   "read \"%s\"",
+			   option, arg);
+	return value;
+}
+
+static void check_args(struct argp_state *state)
+{
+	const struct plan_args *args = state->input;
+	const struct buffer_args *buffer = &args->buffer;
+
+	if (!args->sg == !buffer->dmabuf_from)
+		argp_error(state, "give either --sg or --dmabuf-from");
+	if (args->sg && !buffer->has_iova)
+		argp_error(state,
+			   "--sg needs --iova: the same addresses are safe "
+			   "at one iova and wrap at another");
+	if (args->sg && buffer->importer)
+		argp_error(state,
+			   "--importer goes with --dmabuf-from: a list's "
+			   "addresses are already those of one importer");
+	if (buffer->dmabuf_from && !buffer->importer)
+		argp_error(state, "--dmabuf-from needs --importer: addresses "
+				  "differ from device to device");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct plan_args *args = state->input;
+	struct mrg_plan_opts *opts = &args->opts;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->buffer;
+		return 0;
+	case KEY_SG:
+		args->sg = arg;
+		return 0;
+	case KEY_MAX_PAGE_SHIFT:
+		parse_max_page_shift(state, arg);
+		return 0;
+	case KEY_WALKER:
+		parse_walker(state, arg);
+		return 0;
+	case KEY_MAX_MR_SIZE:
+		opts->max_mr_size = arg_size(state, "--max-mr-size", arg);
+		args->has_max_mr_size = true;
+		return 0;
+	case KEY_UNIT:
+		opts->unit = arg_size(state, "--unit", arg);
+		return 0;
+	case KEY_STRATEGY:
+		parse_strategy(state, arg);
+		return 0;
+	case KEY_IOVA_FREE:
+		opts->flags |= MRG_PLAN_IOVA_FREE;
+		return 0;
+	case KEY_TRANSLATED:
+		opts->flags |= MRG_PLAN_TRANSLATED;
+		return 0;
+	case KEY_PAGE_SIZE:
+		opts->page_size = arg_power(state, "--page-size", arg);
+		return 0;
+	case KEY_CUT_ALIGN:
+		opts->cut_align = arg_power(state, "--cut-align", arg);
+		return 0;
+	case KEY_ALL:
+		args->all = true;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case KEY_COLOUR:
+		if (term_parse_colour(arg, &args->colour))
+			argp_error(state,
+				   "--color: expected auto, always or "
+				   "never, read \"%s\"",
+				   arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "expected no argument, read \"%s\"", arg);
+		return 0;
+	case ARGP_KEY_END:
+		check_args(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child children[] = {
+	{ &buffer_argp, 0, "The buffer:", 1 },
+	{ 0 },
+};
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.children = children,
+	.args_doc = "--sg FILE --iova ADDR\n"
+		    "--dmabuf-from KIND:SPEC --importer DEVICE",
+	.doc = "Tell what one memory region (MR) over a buffer would do, and name "
+	       "MRs that cannot wrap."
+	       "\v"
+	       "Exit status: 0 one MR is safe; 3 it is not, and a safe plan was "
+	       "printed; 1 the kernel would refuse, or there is no safe plan; 2 "
+	       "usage.  See mrguard-plan(1).",
+};
+
+/* The scatter list, however it was come by. */
+struct source {
+	struct mrg_sg *sg; /* NULL where the addresses are not known */
+	size_t count;
+	bool owned;
+	struct live live;
+	bool is_live;
+	char name[256];
+};
+
+static int read_file(const struct plan_args *args, struct source *source,
+		     struct mrg_sg_note *note, struct mrg_error *error)
+{
+	bool is_stdin = !strcmp(args->sg, "-");
+	const char *name = is_stdin ? "standard input" : args->sg;
+	FILE *file = is_stdin ? stdin : fopen(args->sg, "re");
+	int ret;
+
+	if (!file)
+		return fail_set(error, -errno, "open list", "", "%.150s: %s",
+				name, strerror(errno));
+	snprintf(source->name, sizeof(source->name), "%.150s", name);
+	ret = mrg_sg_read_note(file, name, &source->sg, &source->count, note,
+			       error);
+	if (!is_stdin)
+		fclose(file);
+	source->owned = !ret;
+	return ret;
+}
+
+/*
+ * Equivalent addresses agree with the true ones only as far as they are
+ * compared with the iova that they were made for.
+ */
+static int check_note(const struct mrg_sg_note *note,
+		      const struct mrg_plan_opts *opts, struct mrg_error *error)
+{
+	unsigned long long fits = note->base_iova + opts->offset;
+
+	if (!note->equivalent || fits == opts->iova)
+		return 0;
+	return fail_set(error, -EINVAL, "check list",
+			"make the list anew for this iova, or as root",
+			"the list holds equivalent addresses: at offset 0x%llx "
+			"they are good for --iova 0x%llx only, not 0x%llx",
+			(unsigned long long)opts->offset, fits,
+			(unsigned long long)opts->iova);
+}
+
+static int load_file(struct plan_args *args, struct source *source,
+		     struct mrg_error *error)
+{
+	struct mrg_sg_note note;
+	int ret = read_file(args, source, &note, error);
+
+	if (ret)
+		return ret;
+	args->opts.iova = args->buffer.iova;
+	args->opts.offset = args->buffer.offset;
+	args->opts.length = args->buffer.length;
+	return check_note(&note, &args->opts, error);
+}
+
+static int load_live(struct plan_args *args, struct source *source,
+		     struct mrg_error *error)
+{
+	struct live *live = &source->live;
+	int ret = live_open(&args->buffer, true, live, error);
+
+	if (ret)
+		return ret;
+	source->is_live = true;
+	snprintf(source->name, sizeof(source->name), "%.90s as %s maps it",
+		 args->buffer.dmabuf_from,
+		 live->rdma[0] ? live->rdma : pci_text(&live->importer).text);
+	args->opts.iova = live->iova;
+	args->opts.offset = live->offset;
+	args->opts.length = live->length;
+	if (!args->has_max_mr_size)
+		args->opts.max_mr_size = live->max_mr_size;
+	if (!live->has_layout)
+		return 0;
+
+	source->sg = live->layout.sg;
+	source->count = live->layout.count;
+	args->opts.offset = live->offset - live->layout.start;
+	if (live->layout.iommu == MRG_IOMMU_MODE_TRANSLATED)
+		args->opts.flags |= MRG_PLAN_TRANSLATED;
+	return 0;
+}
+
+static void drop_source(struct source *source)
+{
+	if (source->owned)
+		free(source->sg);
+	if (source->is_live)
+		live_close(&source->live);
+}
+
+static const char *settle_walk(struct plan_args *args,
+			       const struct source *source)
+{
+	struct module here;
+	const struct module *module = &source->live.module;
+
+	if (args->has_walker)
+		return "as given";
+	if (source->is_live) {
+		args->opts.walk = module->info.walk;
+	} else {
+		module_open(&here);
+		args->opts.walk = here.info.walk;
+		module_close(&here);
+	}
+	return args->opts.walk == MRG_WALK_ANY ? "not seen" : "of this kernel";
+}
+
+static int make_plan(const struct source *source,
+		     const struct mrg_plan_opts *opts, struct mrg_plan **plan,
+		     struct mrg_error *error)
+{
+	int ret = mrg_plan_make(source->sg, source->count, opts, plan);
+
+	if (ret)
+		return fail_set(error, ret, "plan", "",
+				"no plan can be made from these options: %s",
+				strerror(-ret));
+	return 0;
+}
+
+static bool agree(const struct mrg_outcome *model,
+		  const struct mrg_kernel_blocks *said)
+{
+	uint64_t page = model->page_shift ? 1ULL << model->page_shift : 0;
+
+	if (page != said->page_size)
+		return false;
+	if (!page)
+		return true;
+	return model->blocks == said->total_blocks &&
+	       model->wrong_blocks == said->wrong &&
+	       model->first_bad_offset == said->first_wrong &&
+	       (model->verdict == MRG_HANGS) == said->endless;
+}
+
+/*
+ * The kernel is asked for the case that the plan calls the single MR: with the
+ * page picked there as the largest one, the pick stays the same.
+ */
+static bool ask_kernel(const struct source *source,
+		       const struct mrg_plan_opts *opts,
+		       const struct mrg_outcome *single,
+		       struct kernel_answer *answer)
+{
+	const struct live *live = &source->live;
+	uint32_t limit = single->page_shift ? single->page_shift : 63;
+	uint64_t bitmap = (UINT64_MAX >> (63 - limit)) & ~0xfffULL;
+	struct mrg_plan_opts own = *opts;
+	struct mrg_plan *plan;
+
+	if (!source->is_live || !live->has_layout ||
+	    !live->module.info.has_walk)
+		return false;
+	if (mrg_dev_dmabuf_blocks(live->module.dev, live->buffer.fd,
+				  &live->importer, live->iova, live->offset,
+				  live->length, bitmap, 0, NULL, 0,
+				  &answer->said) < 0)
+		return false;
+	own.walk = live->module.info.walk;
+	own.max_page_shift = limit;
+	own.max_mr_size = 0;
+	if (mrg_plan_make(source->sg, source->count, &own, &plan))
+		return false;
+	answer->walk = own.walk;
+	answer->model = *mrg_plan_single(plan);
+	answer->agrees = agree(&answer->model, &answer->said);
+	mrg_plan_free(plan);
+	return true;
+}
+
+static uint64_t range_length(const struct source *source,
+			     const struct mrg_plan_opts *opts)
+{
+	uint64_t bytes = 0;
+
+	if (opts->length)
+		return opts->length;
+	for (size_t i = 0; i < source->count; i++)
+		bytes += source->sg[i].len;
+	return opts->offset < bytes ? bytes - opts->offset : 0;
+}
+
+static int exit_status(const struct mrg_plan *plan)
+{
+	size_t count;
+
+	mrg_plan_pieces(plan, &count);
+	if (!count)
+		return EXIT_FAILED;
+	return mrg_plan_single(plan)->verdict == MRG_SAFE ? EXIT_OK :
+							    EXIT_AT_RISK;
+}
+
+static int show_plan(const struct plan_args *args, const struct source *source,
+		     const char *walk_source, const struct mrg_plan *plan)
+{
+	struct kernel_answer answer = { 0 };
+	struct plan_report report = {
+		.source = source->name,
+		.walk_source = walk_source,
+		.entries = source->count,
+		.length = range_length(source, &args->opts),
+		.opts = &args->opts,
+		.plan = plan,
+		.all = args->all,
+	};
+	struct term term;
+
+	if (ask_kernel(source, &args->opts, mrg_plan_single(plan), &answer))
+		report.kernel = &answer;
+	if (args->json)
+		return plan_print_json(&report) ? EXIT_FAILED :
+						  exit_status(plan);
+	term_init(&term, stdout, args->colour);
+	plan_print_text(&term, &report);
+	return exit_status(plan);
+}
+
+int cmd_plan(int argc, char **argv)
+{
+	struct plan_args args = { .opts.size = sizeof(args.opts) };
+	struct source source = { 0 };
+	struct mrg_error error = { 0 };
+	struct mrg_plan *plan = NULL;
+	const char *walk_source;
+	int ret, status;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	ret = args.sg ? load_file(&args, &source, &error) :
+			load_live(&args, &source, &error);
+	if (ret) {
+		fail_print(argv[0], &error);
+		drop_source(&source);
+		return args.sg ? EXIT_USAGE : EXIT_FAILED;
+	}
+	walk_source = settle_walk(&args, &source);
+	ret = make_plan(&source, &args.opts, &plan, &error);
+	if (ret)
+		fail_print(argv[0], &error);
+	status = ret ? EXIT_FAILED :
+		       show_plan(&args, &source, walk_source, plan);
+	mrg_plan_free(plan);
+	drop_source(&source);
+	return status;
+}
