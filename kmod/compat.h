@@ -12,7 +12,11 @@
 #include <linux/mm_inline.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/sched/task.h>
 #include <linux/version.h>
+#ifdef MRG_HAVE_EXEC_STATE
+#include <linux/sched/exec_state.h>
+#endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(5, 15, 0)
 #error "mrguard needs Linux 5.15 or later"
@@ -65,6 +69,19 @@ static inline bool mrg_same_name(struct vm_area_struct *a, struct vm_area_struct
 	return anon_vma_name_eq(a->anon_name, b->anon_name);
 #else
 	return true;
+#endif
+}
+
+/* 7.3 moved the namespace that ptrace asks from the memory to the task; call
+ * with task_lock() held and task->mm set.
+ */
+static inline struct user_namespace *mrg_user_ns(struct task_struct *task)
+{
+#ifdef MRG_HAVE_EXEC_STATE
+	return rcu_dereference_protected(task->exec_state,
+					 lockdep_is_held(&task->alloc_lock))->user_ns;
+#else
+	return task->mm->user_ns;
 #endif
 }
 

@@ -5,6 +5,7 @@
 #include <linux/mm.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/task.h>
 #include <linux/userfaultfd_k.h>
 
 #include "compat.h"
@@ -15,34 +16,39 @@
 
 /* ---- whose memory ------------------------------------------------------ */
 
-static struct mm_struct *mm_of_other(pid_t nr)
+/* As ptrace does it: under the lock under which execve changes memory and owner. */
+static struct mm_struct *mm_of_task(struct task_struct *task)
 {
-	struct pid *pid = find_get_pid(nr);
-	struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);
-	struct mm_struct *mm = task ? get_task_mm(task) : NULL;
+	struct mm_struct *mm;
 
-	if (task)
-		put_task_struct(task);
-	put_pid(pid);
+	task_lock(task);
+	mm = task->flags & PF_KTHREAD ? NULL : task->mm;
+	if (!mm)
+		mm = ERR_PTR(-ESRCH);
+	else if (mm != current->mm && !ns_capable(mrg_user_ns(task), CAP_SYS_PTRACE))
+		mm = ERR_PTR(-EPERM);
+	else
+		mmget(mm);
+	task_unlock(task);
 	return mm;
 }
 
-/*
- * The memory is held before its user namespace is asked, so that a process
- * that executes a privileged program in between gives nothing away.
- */
+/* @nr as the caller's PID namespace has it; 0 is the caller. */
 static struct mm_struct *get_mm(pid_t nr)
 {
-	struct mm_struct *mm = nr ? mm_of_other(nr) : current->mm;
+	struct mm_struct *mm;
+	struct task_struct *task;
+	struct pid *pid;
 
-	if (!mm)
-		return ERR_PTR(-ESRCH);
 	if (!nr)
-		mmget(mm);
-	if (mm != current->mm && !ns_capable(mm->user_ns, CAP_SYS_PTRACE)) {
-		mmput(mm);
-		return ERR_PTR(-EPERM);
-	}
+		return mm_of_task(current);
+	pid = find_get_pid(nr);
+	task = get_pid_task(pid, PIDTYPE_PID);
+	put_pid(pid);
+	if (!task)
+		return ERR_PTR(-ESRCH);
+	mm = mm_of_task(task);
+	put_task_struct(task);
 	return mm;
 }
 
