@@ -451,6 +451,10 @@ int mrg_dev_vma(struct mrg_dev *dev, pid_t pid, uint64_t start, uint64_t end,
 		.stuck_special = req.stuck_special,
 		.stuck_file = req.stuck_file,
 		.stuck_other = req.stuck_other,
+		.mapped = req.mapped,
+		.special = req.special,
+		.unwritten = req.unwritten,
+		.page_size = req.page_size,
 	};
 	return 0;
 }
