@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Moving bytes between scatter lists, each byte where the block list of its
+ * memory region says it is.
+ */
+#include <linux/sched.h>
+#include <linux/sizes.h>
+
+#include "simnic.h"
+
+/* What a read of nowhere gives where strays are absorbed. */
+#define SIMNIC_POISON		0xa5
+/* The most that is moved before others may run. */
+#define SIMNIC_CHUNK		SZ_256K
+
+void simnic_sglist_init(struct simnic_sglist *list, enum ib_wc_status stray)
+{
+	list->count = 0;
+	list->length = 0;
+	list->stray = stray;
+}
+
+static void sglist_append(struct simnic_sglist *list, const struct simnic_seg *seg)
+{
+	list->seg[list->count++] = *seg;
+	list->length += seg->len;
+}
+
+int simnic_sglist_add(struct simnic_sglist *list, struct simnic_qp *qp, u32 key,
+		      u64 addr, u64 len, int access)
+{
+	struct simnic_seg seg = { .addr = addr, .len = len };
+
+	if (!len)
+		return 0;
+	seg.mr = simnic_mr_get(qp->dev, key);
+	if (!seg.mr)
+		return -EACCES;
+	if (!simnic_mr_allows(seg.mr, qp->ib.pd, addr, len, access)) {
+		simnic_mr_put(seg.mr);
+		return -EACCES;
+	}
+	sglist_append(list, &seg);
+	return 0;
+}
+
+void simnic_sglist_add_buf(struct simnic_sglist *list, void *buf, u64 len)
+{
+	struct simnic_seg seg = { .buf = buf, .len = len };
+
+	if (len)
+		sglist_append(list, &seg);
+}
+
+void simnic_sglist_put(struct simnic_sglist *list)
+{
+	while (list->count) {
+		struct simnic_seg *seg = &list->seg[--list->count];
+
+		if (seg->mr)
+			simnic_mr_put(seg->mr);
+	}
+}
+
+struct cursor {
+	const struct simnic_seg *seg;
+	u64 off;
+};
+
+/* At most *len bytes at the cursor; NULL where they are nowhere. */
+static void *cursor_map(const struct cursor *c, u64 *len)
+{
+	*len = min(*len, c->seg->len - c->off);
+	if (!c->seg->mr)
+		return c->seg->buf + c->off;
+	return simnic_mr_map(c->seg->mr, c->seg->addr + c->off, len);
+}
+
+static void cursor_advance(struct cursor *c, u64 len)
+{
+	c->off += len;
+	if (c->off == c->seg->len) {
+		c->seg++;
+		c->off = 0;
+	}
+}
+
+/*
+ * A word at a time and in order, as a NIC writes: who polls on the last word
+ * finds the others there.  Under emulation this is also faster than the
+ * kernel's memcpy(), which is a string instruction.
+ */
+static void move_words(void *dst, const void *src, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i + sizeof(u64) <= len; i += sizeof(u64)) {
+		put_unaligned(get_unaligned((const u64 *)(src + i)), (u64 *)(dst + i));
+		barrier();
+	}
+	memcpy(dst + i, src + i, len - i);
+}
+
+static void move(void *dst, const void *src, size_t len)
+{
+	if (dst && src)
+		move_words(dst, src, len);
+	else if (dst)
+		memset(dst, SIMNIC_POISON, len);
+}
+
+int simnic_copy(struct simnic_dev *dev, const struct simnic_sglist *dst,
+		const struct simnic_sglist *src)
+{
+	struct cursor to = { .seg = dst->seg }, from = { .seg = src->seg };
+	u64 left = src->length;
+
+	while (left) {
+		u64 n = min_t(u64, left, SIMNIC_CHUNK);
+		void *d = cursor_map(&to, &n);
+		void *s = cursor_map(&from, &n);
+
+		if (!d || !s) {
+			simnic_count(dev, SIMNIC_STRAYS, 1);
+			if (!READ_ONCE(dev->absorb))
+				return d ? src->stray : dst->stray;
+		}
+		move(d, s, n);
+		cursor_advance(&to, n);
+		cursor_advance(&from, n);
+		left -= n;
+		cond_resched();
+	}
+	simnic_count(dev, SIMNIC_BYTES, src->length);
+	return IB_WC_SUCCESS;
+}
+
+/* Fetch-and-add or compare-and-swap on the one word that @remote is. */
+int simnic_atomic(struct simnic_dev *dev, const struct simnic_sglist *remote,
+		  const struct rxe_send_wr *wr, u64 *old)
+{
+	u64 len = sizeof(u64);
+	struct cursor at = { .seg = remote->seg };
+	atomic64_t *word = cursor_map(&at, &len);
+
+	*old = 0;
+	if (!word || len < sizeof(u64)) {
+		simnic_count(dev, SIMNIC_STRAYS, 1);
+		return READ_ONCE(dev->absorb) ? IB_WC_SUCCESS : remote->stray;
+	}
+	if (wr->opcode == IB_WR_ATOMIC_FETCH_AND_ADD)
+		*old = atomic64_fetch_add(wr->wr.atomic.compare_add, word);
+	else
+		*old = atomic64_cmpxchg(word, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+	return IB_WC_SUCCESS;
+}
