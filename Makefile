@@ -106,13 +106,22 @@ unit: $(unit_bins)
 # Programs that run in the VM; "make guest" builds all of them.
 guest_bins := $(patsubst tests/vm/guest/%.c,$(O)/tests/vm/guest/%,$(wildcard tests/vm/guest/*.c))
 
-$(O)/tests/vm/guest/%: tests/vm/guest/%.c $(archive)
+# Test code: gives librxe ibv_reg_dmabuf_mr() when preloaded.
+shim := $(O)/tests/vm/shim/simnic-verbs.so
+
+$(shim): tests/vm/shim/simnic-verbs.c tests/vm/shim/simnic-verbs.map
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -fPIC $(warnings) $(CFLAGS) -shared \
+		-Wl,--version-script=$(word 2,$^) -o $@ $< -ldl
+
+$(O)/tests/vm/guest/%: tests/vm/guest/%.c $(archive) | $(shim)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) -Itests -Itests/kmod $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
 		$(archive) -Wl,--as-needed -lcmocka -lrdmacm $(lib_libs) $(tool_libs) -lm
 
-guest: $(guest_bins)
+guest: $(guest_bins) $(shim)
 
 $(O)/mrguard.pc: lib/mrguard.pc.in VERSION
 	@mkdir -p $(@D)
