@@ -37,23 +37,52 @@ static void open_module(struct mrg_ctx *ctx)
 	memset(&ctx->dev_info, 0, sizeof(ctx->dev_info));
 }
 
+static bool opts_ok(const struct mrg_open_opts *opts)
+{
+	return !(opts->flags & ~MRG_OPEN_NO_MODULE) && !opts->reserved &&
+	       opts->fork <= MRG_FORK_ALWAYS &&
+	       (!opts->max_page_shift ||
+		(opts->max_page_shift >= 12 && opts->max_page_shift <= 63));
+}
+
+static int open_parts(struct mrg_ctx *ctx, struct ibv_context *device,
+		      const struct mrg_open_opts *opts)
+{
+	const struct region_device *facts;
+	int ret;
+
+	if (!(opts->flags & MRG_OPEN_NO_MODULE))
+		open_module(ctx);
+	if (ctx->env->guards_vmas) {
+		ret = mrg_vma_guard_open(&ctx->guard, ctx->dev, opts->fork,
+					 opts->vma_floor);
+		if (ret)
+			return region_fail(NULL, ret, -1, "fork policy",
+					   "Set MRGUARD_FORK to auto, never or always.",
+					   "The fork policy could not be carried out: %s.",
+					   strerror(-ret));
+	}
+	ret = device ? region_device_get(ctx, device, &facts) : 0;
+	if (ret)
+		return region_fail(NULL, ret, -1, "query device",
+				   "Check that the device is still there (rdma link, dmesg).",
+				   "ibv_query_device answered %s.", strerror(-ret));
+	return 0;
+}
+
 int region_open(struct mrg_ctx **out, struct ibv_context *device,
 		const struct mrg_open_opts *opts, const struct region_env *env)
 {
 	/* Serials start at 1: 0 stands for "no context" in kept failures. */
 	static atomic_uint_fast64_t serials;
 	struct mrg_open_opts asked = { .size = sizeof(asked) };
-	const struct region_device *facts;
 	struct mrg_ctx *ctx;
 	int ret;
 
-	if (region_copy_opts(&asked, sizeof(asked), opts) ||
-	    (asked.flags & ~MRG_OPEN_NO_MODULE) ||
-	    (asked.max_page_shift &&
-	     (asked.max_page_shift < 12 || asked.max_page_shift > 63)))
+	if (region_copy_opts(&asked, sizeof(asked), opts) || !opts_ok(&asked))
 		return region_fail(NULL, -EINVAL, -1, "check options",
-				   "Zero the structure, set its size, and use flags of this library's header.",
-				   "The options hold an unknown flag or field, or a page shift of %u, which is not from 12 to 63.",
+				   "Zero the structure, set its size, and use values of this library's header.",
+				   "The options hold an unknown flag, field or policy, or a page shift of %u, which is not from 12 to 63.",
 				   asked.max_page_shift);
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
@@ -63,14 +92,10 @@ int region_open(struct mrg_ctx **out, struct ibv_context *device,
 	ctx->serial = atomic_fetch_add(&serials, 1) + 1;
 	ctx->max_page_shift = asked.max_page_shift;
 	pthread_mutex_init(&ctx->lock, NULL);
-	if (!(asked.flags & MRG_OPEN_NO_MODULE))
-		open_module(ctx);
-	ret = device ? region_device_get(ctx, device, &facts) : 0;
+	ret = open_parts(ctx, device, &asked);
 	if (ret) {
 		mrg_close(ctx);
-		return region_fail(NULL, ret, -1, "query device",
-				   "Check that the device is still there (rdma link, dmesg).",
-				   "ibv_query_device answered %s.", strerror(-ret));
+		return ret;
 	}
 	*out = ctx;
 	return 0;
@@ -92,6 +117,7 @@ void mrg_close(struct mrg_ctx *ctx)
 		ctx->devices = device->next;
 		free(device);
 	}
+	mrg_vma_guard_close(ctx->guard);
 	if (ctx->dev)
 		ctx->env->dev_close(ctx->dev);
 	pthread_mutex_destroy(&ctx->lock);
@@ -147,4 +173,9 @@ int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
 	if (!ret)
 		*out = device;
 	return ret;
+}
+
+int mrg_ctx_headroom(const struct mrg_ctx *ctx, struct mrg_headroom *headroom)
+{
+	return mrg_vma_guard_headroom(ctx->guard, headroom);
 }

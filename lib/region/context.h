@@ -13,6 +13,8 @@
 #include <mrguard/host.h>
 #include <mrguard/region.h>
 
+#include "vma_guard.h"
+
 /*
  * What registration asks of verbs, of the module and of the host's files.
  * region_env_host is the real one; unit tests put their own in its place.
@@ -42,6 +44,7 @@ struct region_env {
 
 	const char *sys;
 	const char *proc;
+	bool guards_vmas;	/* addresses are this process's own */
 };
 
 extern const struct region_env region_env_host;
@@ -63,6 +66,7 @@ struct mrg_ctx {
 	struct mrg_dev *dev;		/* NULL: no module */
 	int dev_error;			/* why not; 0 where it was not wanted */
 	struct mrg_dev_info dev_info;
+	struct mrg_vma_guard *guard;	/* NULL: addresses are made up */
 	uint32_t max_page_shift;
 	uint64_t serial;		/* tells contexts apart in kept errors */
 	pthread_mutex_t lock;		/* guards @devices */
@@ -90,5 +94,8 @@ int region_copy_opts(void *opts, size_t size, const void *from);
 int region_fail(const struct mrg_ctx *ctx, int code, int piece,
 		const char *stage, const char *remedy, const char *cause, ...)
 	__attribute__((format(printf, 6, 7)));
+/* The same for a failure that another part has put into words. */
+int region_fail_with(const struct mrg_ctx *ctx, const struct mrg_error *error,
+		     int piece);
 
 #endif

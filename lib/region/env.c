@@ -96,4 +96,5 @@ const struct region_env region_env_host = {
 	.layout_release = mrg_layout_release,
 	.sys = "/sys",
 	.proc = "/proc",
+	.guards_vmas = true,
 };

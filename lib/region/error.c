@@ -33,6 +33,15 @@ int region_fail(const struct mrg_ctx *ctx, int code, int piece,
 	return code;
 }
 
+int region_fail_with(const struct mrg_ctx *ctx, const struct mrg_error *error,
+		     int piece)
+{
+	last.serial = ctx->serial;
+	last.error = *error;
+	last.error.piece = piece;
+	return error->code;
+}
+
 int mrg_last_error(const struct mrg_ctx *ctx, struct mrg_error *error)
 {
 	if (!last.error.code || last.serial != (ctx ? ctx->serial : 0))

@@ -41,7 +41,7 @@ struct mrg_mr {
 	int grounds_error;
 	bool translated;
 	bool shrunk;		/* pieces were made small after an ENOMEM */
-	enum { REGION_HOST, REGION_DMABUF } kind;
+	bool marks_pages;	/* libibverbs marks them where fork protection is on */
 };
 
 /* Prepares look-up; pieces[] and count are set. */

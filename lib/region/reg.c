@@ -40,8 +40,8 @@ static struct ibv_mr *call_verbs(const struct region_request *req,
 			piece->length, req->access);
 }
 
-static int register_piece(const struct region_request *req,
-			  const struct mrg_piece *piece, struct ibv_mr **mr)
+static int call_until_settled(const struct region_request *req,
+			      const struct mrg_piece *piece, struct ibv_mr **mr)
 {
 	struct timespec wait = { .tv_nsec = FIRST_WAIT_NS };
 	bool passes = req->access & IBV_ACCESS_ON_DEMAND;
@@ -57,13 +57,41 @@ static int register_piece(const struct region_request *req,
 	}
 }
 
+/* Returns 1 where the guard refused, and wrote @error. */
+static int register_piece(const struct region_request *req,
+			  const struct mrg_mr *handle,
+			  const struct mrg_piece *piece, struct ibv_mr **mr,
+			  struct mrg_error *error)
+{
+	struct mrg_vma_guard *guard = handle->marks_pages ? req->ctx->guard : NULL;
+	uint64_t addr = req->addr + piece->offset;
+	int ret;
+
+	if (mrg_vma_guard_before_reg(guard, addr, piece->length, error))
+		return 1;
+	ret = call_until_settled(req, piece, mr);
+	mrg_vma_guard_after_reg(guard, addr, piece->length, ret);
+	return ret;
+}
+
+static int dereg_piece(const struct mrg_mr *mr, size_t i)
+{
+	struct mrg_vma_guard *guard = mr->marks_pages ? mr->ctx->guard : NULL;
+	uint64_t addr = mr->addr + mr->pieces[i].start;
+	uint64_t length = mr->pieces[i + 1].start - mr->pieces[i].start;
+	int err = mr->ctx->env->dereg(mr->verbs[i]);
+
+	mrg_vma_guard_after_dereg(guard, addr, length, -err);
+	return err;
+}
+
 /* From the last to the first; stops at one that does not let go. */
 static int dereg_all(struct mrg_mr *mr, size_t done)
 {
 	int err;
 
 	while (done) {
-		err = mr->ctx->env->dereg(mr->verbs[done - 1]);
+		err = dereg_piece(mr, done - 1);
 		if (err)
 			break;
 		done--;
@@ -100,34 +128,46 @@ static void note_piece(struct mrg_mr *mr, size_t i, const struct mrg_piece *piec
 	mr->pieces[i + 1].start = piece->offset + piece->length;
 }
 
-/* Returns 1 where smaller pieces are worth a try, and nothing is left behind. */
+/* Takes back what is registered, and tells why it went no further.  Returns 1
+ * where smaller pieces are worth a try. */
+static int give_up(const struct region_request *req, struct mrg_mr *mr,
+		   size_t failed, int code, bool may_shrink)
+{
+	const struct mrg_piece *piece = &mrg_plan_pieces(mr->plan, &mr->count)[failed];
+	struct region_proc proc = { 0 };
+
+	if (code == -ENOMEM || code == -EAGAIN)
+		region_proc_read(req->ctx->env, &proc);
+	dereg_all(mr, failed);
+	if (code == -ENOMEM && may_shrink && piece->length > SMALL_PIECE &&
+	    !region_limit_hit(req, piece, code, &proc))
+		return 1;
+	return region_explain(req, code, failed, piece, &proc);
+}
+
 static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
 			   bool may_shrink)
 {
 	const struct mrg_piece *pieces = mrg_plan_pieces(mr->plan, &mr->count);
-	struct region_proc proc = { 0 };
-	size_t i, count = mr->count;
+	size_t count = mr->count;
+	struct mrg_error refusal;
 	int ret = alloc_pieces(mr);
 
 	if (ret)
 		return region_fail(req->ctx, ret, -1, "register", "",
 				   "There is no memory for a handle of %zu MRs.",
 				   count);
-	for (i = 0; i < count; i++) {
-		ret = register_piece(req, &pieces[i], &mr->verbs[i]);
-		if (ret)
-			break;
+	for (size_t i = 0; i < count; i++) {
+		ret = register_piece(req, mr, &pieces[i], &mr->verbs[i], &refusal);
+		if (ret < 0)
+			return give_up(req, mr, i, ret, may_shrink);
+		if (ret) {
+			dereg_all(mr, i);
+			return region_fail_with(req->ctx, &refusal, (int)i);
+		}
 		note_piece(mr, i, &pieces[i]);
 	}
-	if (!ret)
-		return 0;
-	if (ret == -ENOMEM || ret == -EAGAIN)
-		region_proc_read(req->ctx->env, &proc);
-	dereg_all(mr, i);
-	if (ret == -ENOMEM && may_shrink && pieces[i].length > SMALL_PIECE &&
-	    !region_limit_hit(req, &pieces[i], ret, &proc))
-		return 1;
-	return region_explain(req, ret, i, &pieces[i], &proc);
+	return 0;
 }
 
 static bool translates(const struct region_request *req, const struct mrg_mr *mr)
@@ -135,10 +175,23 @@ static bool translates(const struct region_request *req, const struct mrg_mr *mr
 	return mr->translated || req->device->iommu == MRG_IOMMU_MODE_TRANSLATED;
 }
 
+/* Memory whose pages are marked is looked at piece by piece instead. */
+static int check_room(const struct region_request *req, const struct mrg_mr *mr)
+{
+	struct mrg_error refusal;
+
+	if (mr->marks_pages ||
+	    !mrg_vma_guard_room(req->ctx->guard, &refusal))
+		return 0;
+	return region_fail_with(req->ctx, &refusal, -1);
+}
+
 static int plan_and_register(const struct region_request *req, struct mrg_mr *mr)
 {
-	int ret = region_plan(req, 0, mr);
+	int ret = check_room(req, mr);
 
+	if (!ret)
+		ret = region_plan(req, 0, mr);
 	if (!ret)
 		ret = register_pieces(req, mr, translates(req, mr));
 	if (ret <= 0)
@@ -159,7 +212,8 @@ static int reg(const struct region_request *req, struct mrg_mr **out)
 	mr->ctx = req->ctx;
 	mr->addr = req->addr;
 	mr->length = req->length;
-	mr->kind = req->fd >= 0 ? REGION_DMABUF : REGION_HOST;
+	/* libibverbs marks neither DMA-BUFs nor on-demand memory against fork. */
+	mr->marks_pages = req->fd < 0 && !(req->access & IBV_ACCESS_ON_DEMAND);
 	ret = plan_and_register(req, mr);
 	if (ret) {
 		mr_free(mr);

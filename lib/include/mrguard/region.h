@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 #include <mrguard/common.h>
+#include <mrguard/fork.h>
 #include <mrguard/plan.h>
 
 #ifdef __cplusplus
@@ -21,6 +22,7 @@ extern "C" {
 struct ibv_context;
 struct ibv_mr;
 struct ibv_pd;
+struct mrg_headroom;	/* <mrguard/vma.h> */
 
 struct mrg_ctx;	/* what is known of module, kernel and RDMA devices */
 struct mrg_mr;	/* a registered buffer */
@@ -34,11 +36,18 @@ struct mrg_mr;	/* a registered buffer */
  * @max_page_shift: log2 of the largest page that the devices can be given,
  *		12 to 63, where the caller knows; 0 = not known.  Verbs has no
  *		question for it.
+ * @fork:	fork protection, see enum mrg_fork_policy; MRGUARD_FORK in the
+ *		environment comes first
+ * @reserved:	0
+ * @vma_floor:	VMAs that must be left after a registration; 0 = 64
  */
 struct mrg_open_opts {
 	size_t size;
 	uint32_t flags;
 	uint32_t max_page_shift;
+	enum mrg_fork_policy fork;
+	uint32_t reserved;
+	uint64_t vma_floor;
 };
 
 /**
@@ -52,8 +61,8 @@ struct mrg_open_opts {
  * Works without the kernel module: registrations then take the conservative
  * plan, and mrg_mr_describe() says so.
  *
- * Return: 0; -EINVAL (unknown flag, non-zero unknown tail of @opts, shift that
- * is none); -ENOMEM; or the -errno of ibv_query_device().  A context may be
+ * Return: 0; -EINVAL (unknown flag, non-zero unknown tail of @opts, shift or
+ * fork policy that is none, also in MRGUARD_FORK); -ENOMEM; or the -errno of ibv_query_device().  A context may be
  * used by any number of threads at once.
  */
 MRG_API int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device,
@@ -78,6 +87,15 @@ MRG_API void mrg_close(struct mrg_ctx *ctx);
  * Return: 0; -ENODATA (no failure of this thread on this context is kept).
  */
 MRG_API int mrg_last_error(const struct mrg_ctx *ctx, struct mrg_error *error);
+
+/**
+ * mrg_ctx_headroom() - VMAs left to this process, and for how long
+ * @headroom: OUT
+ *
+ * Return: 0; -errno of reading the count.  Any thread.
+ */
+MRG_API int mrg_ctx_headroom(const struct mrg_ctx *ctx,
+			     struct mrg_headroom *headroom);
 
 #define MRG_REG_IOVA_EQUAL	(1u << 0) /* wire addresses must equal virtual addresses */
 
@@ -154,6 +172,7 @@ MRG_API int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr,
  * -EBADF: no open fd;  -EMEDIUMTYPE: the fd is no DMA-BUF
  * -EOPNOTSUPP: provider, kernel or driver lack DMA-BUF MRs, or the exporter
  *	refused; which of them, mrg_last_error() says
+ * -ENOSPC: too few VMAs are left (struct mrg_open_opts' @vma_floor)
  * -ENOMEM, -EAGAIN, and others as ibv_reg_dmabuf_mr() gives them, 524 among
  *	them (the exporter does not let this device in)
  *
@@ -181,6 +200,8 @@ MRG_API int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd,
  * -ERANGE: the range overflows
  * -ENOMEM: memlock, VMAs or device keys ran out; mrg_last_error() tells which
  * -EFAULT: not all of the range is mapped, or it is memory of a device
+ * -ENOSPC: too few VMAs are left;  -EBUSY: part of a device mapping that fork
+ *	protection would mark
  * and others as ibv_reg_mr() gives them.
  */
 MRG_API int mrg_reg(struct mrg_ctx *ctx, struct ibv_pd *pd, void *addr,
