@@ -39,9 +39,9 @@ static unsigned long long window_start = SZ_4G;
 module_param(window_start, ullong, 0444);
 MODULE_PARM_DESC(window_start, "where the memory kept from the kernel by memmap= starts (default 4 GiB)");
 
-static unsigned long long window_size = 3ULL * SZ_4G;
+static unsigned long long window_size = 4ULL * SZ_4G;
 module_param(window_size, ullong, 0444);
-MODULE_PARM_DESC(window_size, "bytes of it, 0 for none (default 12 GiB)");
+MODULE_PARM_DESC(window_size, "bytes of it, 0 for none (default 16 GiB)");
 
 struct workqueue_struct *simnic_wq;
 static DEFINE_IDA(indices);
