@@ -143,15 +143,23 @@ static int layout_failed(const struct live *live, int code,
 	}
 }
 
+static bool walks_entries(enum mrg_walk walk)
+{
+	return walk == MRG_WALK_PER_ENTRY || walk == MRG_WALK_PER_ENTRY_NARROW;
+}
+
 static int ask_layout(struct live *live, bool entries, struct mrg_error *error)
 {
-	uint32_t flags = entries ? MRG_LAYOUT_ENTRIES : 0;
+	uint32_t flags;
 	int ret;
 
 	module_open(&live->module);
 	if (live->module.state != MODULE_LOADED ||
 	    !live->module.info.has_layout)
 		return 0;
+	flags = entries || walks_entries(live->module.info.walk) ?
+			MRG_LAYOUT_ENTRIES :
+			0;
 	ret = mrg_dev_layout(live->module.dev, live->buffer.fd, &live->importer,
 			     live->iova, live->offset, live->length, flags,
 			     &live->layout);

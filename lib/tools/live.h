@@ -28,7 +28,8 @@ struct live {
 /**
  * live_open() - make the DMA-BUF, find the importer, and ask for the layout
  * @args: what to make; without an iova, the buffer's own mapping gives one
- * @entries: the scatter list as mapped, not joined
+ * @entries: the scatter list as mapped, not joined; it always is where this
+ *	kernel's walk looks at single entries
  * @live: OUT, to be released with live_close()
  * @error: OUT on failure
  *

@@ -30,11 +30,12 @@ enum {
 };
 
 static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "What is known:", 2 },
+	{ NULL, 0, NULL, 0, "A buffer from a list:", 1 },
 	{ "sg", KEY_SG, "FILE", 0,
 	  "The buffer's scatter list, one \"DMA_ADDRESS LENGTH\" a line; - is "
 	  "standard input",
 	  0 },
+	{ NULL, 0, NULL, 0, "What is known:", 3 },
 	{ "max-page-shift", KEY_MAX_PAGE_SHIFT, "N|unknown", 0,
 	  "Largest page that the device takes, as a power of two: 12 to 63 "
 	  "(unknown: right for each of 31 to 63)",
@@ -51,7 +52,7 @@ static const struct argp_option options[] = {
 	{ "translated", KEY_TRANSLATED, NULL, 0,
 	  "The addresses are behind a translating IOMMU: the MR gets others",
 	  0 },
-	{ NULL, 0, NULL, 0, "What is wanted:", 3 },
+	{ NULL, 0, NULL, 0, "What is wanted:", 4 },
 	{ "strategy", KEY_STRATEGY, "WHICH", 0,
 	  "auto (default), split into several MRs, or rebase to another iova",
 	  0 },
@@ -61,7 +62,7 @@ static const struct argp_option options[] = {
 	  "Block of the range that cuts should not fall into", 0 },
 	{ "cut-align", KEY_CUT_ALIGN, "N", 0,
 	  "Cuts fall on multiples of this (huge-page size)", 0 },
-	{ NULL, 0, NULL, 0, "Output:", 4 },
+	{ NULL, 0, NULL, 0, "Output:", 5 },
 	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
 	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", 0 },
 	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never",
@@ -229,7 +230,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {
-	{ &buffer_argp, 0, "The buffer:", 1 },
+	{ &buffer_argp, 0, "A buffer made here, and the range:", 2 },
 	{ 0 },
 };
 
@@ -251,6 +252,7 @@ static const struct argp argp = {
 struct source {
 	struct mrg_sg *sg; /* NULL where the addresses are not known */
 	size_t count;
+	uint64_t entries; /* as mapped; contiguous ones may be joined in sg */
 	bool owned;
 	struct live live;
 	bool is_live;
@@ -273,8 +275,11 @@ static int read_file(const struct plan_args *args, struct source *source,
 			       error);
 	if (!is_stdin)
 		fclose(file);
-	source->owned = !ret;
-	return ret;
+	if (ret)
+		return ret;
+	source->entries = source->count;
+	source->owned = true;
+	return 0;
 }
 
 /*
@@ -314,7 +319,8 @@ static int load_live(struct plan_args *args, struct source *source,
 		     struct mrg_error *error)
 {
 	struct live *live = &source->live;
-	int ret = live_open(&args->buffer, true, live, error);
+	bool entries = args->opts.walk >= MRG_WALK_PER_ENTRY;
+	int ret = live_open(&args->buffer, entries, live, error);
 
 	if (ret)
 		return ret;
@@ -332,6 +338,7 @@ static int load_live(struct plan_args *args, struct source *source,
 
 	source->sg = live->layout.sg;
 	source->count = live->layout.count;
+	source->entries = live->layout.entries;
 	args->opts.offset = live->offset - live->layout.start;
 	if (live->layout.iommu == MRG_IOMMU_MODE_TRANSLATED)
 		args->opts.flags |= MRG_PLAN_TRANSLATED;
@@ -457,7 +464,7 @@ static int show_plan(const struct plan_args *args, const struct source *source,
 	struct plan_report report = {
 		.source = source->name,
 		.walk_source = walk_source,
-		.entries = source->count,
+		.entries = source->entries,
 		.length = range_length(source, &args->opts),
 		.opts = &args->opts,
 		.plan = plan,

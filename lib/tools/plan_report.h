@@ -19,7 +19,7 @@ struct kernel_answer {
 struct plan_report {
 	const char *source; /* where the addresses come from */
 	const char *walk_source; /* where the walk comes from */
-	size_t entries;
+	uint64_t entries; /* of the scatter list as mapped */
 	uint64_t length; /* of the range */
 	const struct mrg_plan_opts *opts;
 	const struct mrg_plan *plan;

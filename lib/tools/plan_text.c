@@ -43,7 +43,7 @@ static void print_given(const struct term *term,
 	char entries[48] = "addresses not known";
 
 	if (report->entries)
-		snprintf(entries, sizeof(entries), "%zu entr%s",
+		snprintf(entries, sizeof(entries), "%" PRIu64 " entr%s",
 			 report->entries, report->entries == 1 ? "y" : "ies");
 	say(term, TERM_STRONG, "buffer", "%s at iova 0x%" PRIx64 ", %s (%s)",
 	    term_size(report->length).text, opts->iova, report->source,
@@ -80,9 +80,10 @@ static void print_safe(const struct term *term,
 		       const struct mrg_outcome *single)
 {
 	say(term, TERM_GOOD, "SAFE",
-	    "as one MR: %" PRIu64 " block%s of %s, each at its right address",
+	    "as one MR: %" PRIu64 " block%s of %s, %sat its right address",
 	    single->blocks, plural(single->blocks),
-	    term_size(1ULL << single->page_shift).text);
+	    term_size(1ULL << single->page_shift).text,
+	    single->blocks == 1 ? "" : "each ");
 }
 
 static void print_verdict(const struct term *term,
