@@ -114,6 +114,7 @@ enum mrg_rdma_able { MRG_RDMA_UNKNOWN, MRG_RDMA_NO, MRG_RDMA_YES };
  * @handle_types: MRG_HANDLE_* asked for at its creation
  * @device:	ordinal; -1 for memory of the host
  * @rdma:	gpuDirectRDMACapable was asked for and granted
+ * @compressed:	in a compressible format, which no other device can read
  * @imported:	made by mrg_share_import() in this process
  */
 struct mrg_mem_chunk {
@@ -123,6 +124,7 @@ struct mrg_mem_chunk {
 	uint32_t handle_types;
 	int32_t device;
 	bool rdma;
+	bool compressed;
 	bool imported;
 };
 

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/* The handle, and what both drivers have in common. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "gpu/driver.h"
+
+static void *dl_open(const char *name, bool loaded_only)
+{
+	return dlopen(name, RTLD_LAZY | RTLD_LOCAL | (loaded_only ? RTLD_NOLOAD : 0));
+}
+
+static void *dl_sym(void *library, const char *name)
+{
+	return dlsym(library, name);
+}
+
+const struct mrg_gpu_loader mrg_gpu_dl_loader = { dl_open, dl_sym };
+
+static bool good_page_size(uint64_t size)
+{
+	return size >= 4096 && !(size & (size - 1));
+}
+
+int mrg_gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
+		      const struct mrg_gpu_loader *loader, const char *nodes)
+{
+	const uint32_t known = MRG_GPU_NO_CUDA | MRG_GPU_NO_HIP | MRG_GPU_CONTEXT;
+	struct mrg_gpu_opts o;
+	struct mrg_gpu *gpu;
+
+	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) || o.flags & ~known || o.reserved)
+		return -EINVAL;
+	if (!o.page_size)
+		o.page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+	if (!good_page_size(o.page_size))
+		return -EINVAL;
+	if (!o.sysfs)
+		o.sysfs = "/sys";
+	if (strlen(o.sysfs) >= sizeof(gpu->sysfs))
+		return -EINVAL;
+	gpu = calloc(1, sizeof(*gpu));
+	if (!gpu)
+		return -ENOMEM;
+	gpu->loader = loader;
+	gpu->nodes = nodes;
+	gpu->flags = o.flags;
+	gpu->page_size = o.page_size;
+	strcpy(gpu->sysfs, o.sysfs);
+	gpu->pid = getpid();
+	gpu->drivers[GPU_CUDA].vendor = GPU_CUDA;
+	gpu->drivers[GPU_HIP].vendor = GPU_HIP;
+	pthread_mutex_init(&gpu->lock, NULL);
+	*out = gpu;
+	return 0;
+}
+
+int mrg_gpu_open(struct mrg_gpu **gpu, const struct mrg_gpu_opts *opts)
+{
+	return mrg_gpu_open_with(gpu, opts, &mrg_gpu_dl_loader, "/dev");
+}
+
+/* Libraries stay loaded: neither driver survives dlclose(). */
+void mrg_gpu_close(struct mrg_gpu *gpu)
+{
+	if (!gpu)
+		return;
+	if (gpu->pid == getpid()) {
+		mrg_gpu_drop_contexts(gpu);
+		pthread_mutex_destroy(&gpu->lock);
+	}
+	free(gpu);
+}
+
+int mrg_gpu_last_error(const struct mrg_gpu *gpu, struct mrg_error *error)
+{
+	return mrg_gpu_fail_read(gpu, error);
+}
+
+int mrg_gpu_check(const struct mrg_gpu *gpu)
+{
+	if (gpu->pid == getpid())
+		return 0;
+	return mrg_gpu_fail(gpu, -ECHILD, "check process",
+			    "start the child with exec, or open a handle in it before CUDA or HIP is set up",
+			    "the handle was opened by process %d, and this is its child %d: no GPU driver survives fork()",
+			    (int)gpu->pid, (int)getpid());
+}
+
+const char *mrg_gpu_vendor_name(enum gpu_vendor vendor)
+{
+	return vendor == GPU_CUDA ? "CUDA" : "HIP";
+}
+
+static int load(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+		bool loaded_only)
+{
+	return driver->vendor == GPU_CUDA ?
+		mrg_cuda_load(gpu, driver, loaded_only) :
+		mrg_hip_load(gpu, driver, loaded_only);
+}
+
+static bool left_out(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
+{
+	return gpu->flags & (vendor == GPU_CUDA ? MRG_GPU_NO_CUDA : MRG_GPU_NO_HIP);
+}
+
+struct mrg_gpu_driver *mrg_gpu_peek(struct mrg_gpu *gpu, enum gpu_vendor vendor)
+{
+	struct mrg_gpu_driver *driver = &gpu->drivers[vendor];
+	bool usable;
+
+	if (left_out(gpu, vendor))
+		return NULL;
+	pthread_mutex_lock(&gpu->lock);
+	if (!driver->loaded)
+		load(gpu, driver, true);
+	usable = driver->loaded && !driver->broken;
+	pthread_mutex_unlock(&gpu->lock);
+	return usable ? driver : NULL;
+}
+
+/* What driver libraries open.  Without it cuInit() fails anyway, and before
+ * that forks nvidia-modprobe, which a process with registered memory may not
+ * survive. */
+static bool has_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
+{
+	static const char *const nodes[GPU_VENDORS][3] = {
+		[GPU_CUDA] = { "nvidiactl", "dxg", "nvgpu" },
+		[GPU_HIP] = { "kfd", "dxg", "nvidiactl" },
+	};
+	char path[160];
+
+	for (int i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/%s", gpu->nodes, nodes[vendor][i]);
+		if (!access(path, F_OK))
+			return true;
+	}
+	return false;
+}
+
+static int start_failed(const struct mrg_gpu *gpu,
+			const struct mrg_gpu_driver *driver, int result)
+{
+	const char *remedy = "";
+
+	switch (result) {
+	case GPU_STUB_LIBRARY:
+		remedy = "the CUDA toolkit's stub library was loaded: take its folder out of LD_LIBRARY_PATH";
+		break;
+	case GPU_SYSTEM_NOT_READY:
+		remedy = "start nvidia-fabricmanager, which must be up before GPUs linked by NVSwitch can be used";
+		break;
+	case GPU_SYSTEM_DRIVER_MISMATCH:
+	case GPU_COMPAT_NOT_SUPPORTED:
+		remedy = "libcuda.so.1 and the kernel driver have different versions: install matching ones, and remove a compat library of a container";
+		break;
+	case GPU_MPS_CONNECTION_FAILED:
+	case GPU_MPS_SERVER_NOT_READY:
+		remedy = "the MPS control daemon does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY";
+		break;
+	case GPU_OPERATING_SYSTEM:
+		remedy = "in a PID namespace, mount a /proc of its own";
+		break;
+	}
+	return mrg_gpu_fail(gpu, -ENODEV, "initialise driver", remedy,
+			    "%s() failed with %s", mrg_gpu_call_name(driver, "Init"),
+			    mrg_gpu_result(driver, result).text);
+}
+
+static int initialise(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
+{
+	int count, result;
+
+	/* An application that has set it up already needs no second time. */
+	if (driver->vendor == GPU_CUDA && !driver->c.device_count(&count))
+		return 0;
+	if (!has_node(gpu, driver->vendor))
+		return mrg_gpu_fail(gpu, -ENODEV, "initialise driver",
+				    "load the kernel driver, or give this container its devices",
+				    "this host shows no device node of %s in %s",
+				    mrg_gpu_vendor_name(driver->vendor), gpu->nodes);
+	result = driver->c.init(0);
+	if (result)
+		return start_failed(gpu, driver, result);
+	result = driver->c.device_count(&count);
+	return result ? start_failed(gpu, driver, result) : 0;
+}
+
+static int start_locked(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
+{
+	if (!driver->loaded && load(gpu, driver, false))
+		return mrg_gpu_fail(gpu, -ENODEV, "load driver",
+				    "install the GPU's driver, or give this container its libraries",
+				    "%s cannot be loaded",
+				    driver->vendor == GPU_CUDA ? "libcuda.so.1" :
+				    "libamdhip64.so");
+	if (driver->broken)
+		return mrg_gpu_fail(gpu, -ENODEV, "load driver",
+				    "install a newer driver", "%s", driver->why);
+	return initialise(gpu, driver);
+}
+
+int mrg_gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+		  struct mrg_gpu_driver **driver)
+{
+	int ret;
+
+	if (left_out(gpu, vendor))
+		return mrg_gpu_fail(gpu, -ENODEV, "load driver", "",
+				    "the handle was opened without %s",
+				    mrg_gpu_vendor_name(vendor));
+	pthread_mutex_lock(&gpu->lock);
+	ret = start_locked(gpu, &gpu->drivers[vendor]);
+	pthread_mutex_unlock(&gpu->lock);
+	if (!ret)
+		*driver = &gpu->drivers[vendor];
+	return ret;
+}
+
+static const char *result_name(const struct mrg_gpu_driver *driver, int result)
+{
+	const char *name = NULL;
+
+	if (driver->vendor == GPU_HIP)
+		return driver->hip.error_name ? driver->hip.error_name(result) : NULL;
+	if (driver->c.error_name && driver->c.error_name(result, &name))
+		return NULL;
+	return name;
+}
+
+struct mrg_gpu_text mrg_gpu_result(const struct mrg_gpu_driver *driver,
+				   int result)
+{
+	const char *name = result_name(driver, result);
+	struct mrg_gpu_text text;
+
+	snprintf(text.text, sizeof(text.text), "%.48s (%d)",
+		 name ? name : "error", result);
+	return text;
+}
+
+int mrg_gpu_errno(int result)
+{
+	switch (result) {
+	case GPU_SUCCESS:
+		return 0;
+	case GPU_INVALID_VALUE:
+		return -EINVAL;
+	case GPU_OUT_OF_MEMORY:
+		return -ENOMEM;
+	case GPU_NO_DEVICE:
+	case GPU_INVALID_DEVICE:
+		return -ENODEV;
+	case GPU_INVALID_CONTEXT:
+		return -ENOTCONN;
+	case GPU_NOT_PERMITTED:
+		return -EPERM;
+	case GPU_NOT_SUPPORTED:
+		return -EOPNOTSUPP;
+	default:
+		return -EIO;
+	}
+}
+
+bool mrg_gpu_out_of_fds(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	if (fd >= 0) {
+		close(fd);
+		return false;
+	}
+	return errno == EMFILE || errno == ENFILE;
+}
+
+int mrg_gpu_fail_call(const struct mrg_gpu *gpu,
+		      const struct mrg_gpu_driver *driver, const char *stage,
+		      const char *call, int result)
+{
+	if (result != GPU_INVALID_VALUE && mrg_gpu_out_of_fds())
+		return mrg_gpu_fail(gpu, -EMFILE, stage,
+				    "raise the limit (ulimit -n): file descriptors ran out, GPU memory did not",
+				    "%s() failed with %s, and this process can open no more files",
+				    call, mrg_gpu_result(driver, result).text);
+	return mrg_gpu_fail(gpu, mrg_gpu_errno(result), stage, "",
+			    "%s() failed with %s", call,
+			    mrg_gpu_result(driver, result).text);
+}
+
+int mrg_gpu_device_key(const struct mrg_gpu_driver *driver, int ordinal,
+		       uint8_t key[16])
+{
+	struct gpu_uuid uuid;
+	char pci[32] = "";
+	int result;
+
+	memset(key, 0, 16);
+	if (!driver->c.device_uuid(&uuid, ordinal)) {
+		memcpy(key, uuid.bytes, 16);
+		return 0;
+	}
+	result = driver->c.device_pci(pci, sizeof(pci), ordinal);
+	if (result)
+		return mrg_gpu_errno(result);
+	memcpy(key, pci, strnlen(pci, 16));
+	return 0;
+}
+
+int mrg_gpu_find_device(struct mrg_gpu *gpu, const struct mrg_gpu_driver *driver,
+			const uint8_t key[16])
+{
+	uint8_t other[16];
+	int count = 0;
+
+	driver->c.device_count(&count);
+	for (int i = 0; i < count; i++)
+		if (!mrg_gpu_device_key(driver, i, other) && !memcmp(key, other, 16))
+			return i;
+	return mrg_gpu_fail(gpu, -ENODEV, "find device",
+			    driver->vendor == GPU_CUDA ?
+			    "make the owner's GPU visible to this process: CUDA_VISIBLE_DEVICES, and the container's devices" :
+			    "make the owner's GPU visible to this process: HIP_VISIBLE_DEVICES, and the container's devices",
+			    "none of the %d GPUs that this process sees is the one that the memory is on",
+			    count);
+}

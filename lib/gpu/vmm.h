@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What lib/share asks of lib/gpu: one chunk of VMM memory as a file descriptor,
+ * and such descriptors as one mapping; likewise for IPC handles.
+ */
+#ifndef GPU_VMM_H
+#define GPU_VMM_H
+
+#include "gpu/driver.h"
+
+/**
+ * mrg_gpu_export_chunk() - a fresh file descriptor for the chunk at @addr
+ * @id: the id that it must have still; 0 = the driver has none
+ * @fd: OUT close-on-exec, above 2; the caller's
+ *
+ * Return: 0; -ESTALE (another mapping is there now, or none); -EMFILE; -EIO...
+ */
+int mrg_gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+			 uint64_t addr, uint64_t id, int *fd);
+
+/**
+ * mrg_gpu_ipc_export() - the IPC handle of the allocation at @base
+ * Return: 0; -ESTALE; -EOPNOTSUPP (imported memory)
+ */
+int mrg_gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
+		       uint64_t base, uint64_t id, struct gpu_ipc_handle *handle);
+
+/* A reserved address range that is filled chunk by chunk. */
+struct mrg_gpu_window {
+	struct mrg_gpu *gpu;
+	struct mrg_gpu_driver *driver;
+	int device;		/* access first for this one */
+	uint64_t addr, size;	/* reserved */
+	uint64_t filled;
+	uint64_t *sizes;	/* of the chunks mapped */
+	size_t count, room;
+	int *fds;		/* HIP: kept until access is set */
+	size_t held;
+	struct mrg_gpu_imported note;
+	bool noted;
+};
+
+/**
+ * mrg_gpu_window_open() - reserve @size bytes
+ * @device: ordinal; -1: that with @key
+ * Return: 0; -ENODEV; -EINVAL (sizes that are no multiples of @granularity...)
+ */
+int mrg_gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+			const uint8_t key[16], int device, uint64_t size,
+			struct mrg_gpu_window *window);
+/** mrg_gpu_window_granule() - what every chunk's size is a multiple of */
+int mrg_gpu_window_granule(struct mrg_gpu_window *window, uint64_t *granule);
+/** mrg_gpu_window_add() - map the chunk behind @fd at the end of what is there.
+ *  Takes @fd over, also when it fails. */
+int mrg_gpu_window_add(struct mrg_gpu_window *window, int fd, uint64_t size);
+/** mrg_gpu_window_access() - give the own device access, then, with @all, each
+ *  peer that can have it.  Return: how many have it, or -errno. */
+int mrg_gpu_window_access(struct mrg_gpu_window *window, bool all);
+/** mrg_gpu_window_close() - unmap chunk by chunk, free the range */
+void mrg_gpu_window_close(struct mrg_gpu_window *window);
+
+/** mrg_gpu_ipc_import() - map an allocation by its IPC handle, on the device
+ *  with @key.  Return: 0; -ENODEV, -ENOTCONN, -EIO... */
+int mrg_gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+		       const uint8_t key[16], const struct gpu_ipc_handle *handle,
+		       int *device, uint64_t *addr);
+void mrg_gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
+			 uint64_t addr);
+
+#endif
