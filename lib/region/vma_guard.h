@@ -6,8 +6,8 @@
  * refused before libibverbs is called.
  *
  * One guard a context.  All calls may come from any thread; those for one range
- * must come in the order before_reg, after_reg, before_dereg, after_dereg.
- * Registrations whose pages libibverbs does not mark (DMA-BUFs,
+ * must come in the order before_reg, after_reg, after_dereg.  A NULL guard lets
+ * everything pass.  Registrations whose pages libibverbs does not mark (DMA-BUFs,
  * IBV_ACCESS_ON_DEMAND) need mrg_vma_guard_room() alone.
  */
 #ifndef REGION_VMA_GUARD_H
@@ -15,6 +15,7 @@
 
 #include <mrguard/fork.h>
 #include <mrguard/host.h>
+#include <mrguard/vma.h>
 
 struct mrg_vma_guard;
 
@@ -26,7 +27,7 @@ struct mrg_vma_guard;
  * @floor: VMAs that must stay free after a registration; 0 = 64
  *
  * Return: 0; -ENOMEM; or mrg_fork_apply()'s -EINVAL.  That protection could not
- * be switched on is no failure here: mrg_vma_guard_fork() tells.
+ * be switched on is no failure here: mrg_fork_query() tells.
  */
 int mrg_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
 		       enum mrg_fork_policy policy, uint64_t floor);
@@ -55,14 +56,13 @@ int mrg_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr,
  *  @result is 0 or -errno */
 void mrg_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
 			     uint64_t len, int result);
-/** mrg_vma_guard_before_dereg() - before ibv_dereg_mr() */
-void mrg_vma_guard_before_dereg(struct mrg_vma_guard *guard, uint64_t addr,
-				uint64_t len);
-/** mrg_vma_guard_after_dereg() - after it; @result is 0 or -errno */
+/** mrg_vma_guard_after_dereg() - after ibv_dereg_mr(); @result is 0 or -errno */
 void mrg_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr,
 			       uint64_t len, int result);
 
-/** mrg_vma_guard_fork() - fork protection as this guard knows it */
-void mrg_vma_guard_fork(struct mrg_vma_guard *guard, struct mrg_fork_info *info);
+/** mrg_vma_guard_headroom() - VMAs left, and for how long.  Return: 0, or
+ *  -errno of reading the count */
+int mrg_vma_guard_headroom(struct mrg_vma_guard *guard,
+			   struct mrg_headroom *out);
 
 #endif

@@ -190,6 +190,22 @@ struct mrg_vma_forecast {
 MRG_API int mrg_vma_forecast(const struct mrg_vma_sample *samples, size_t count,
 			     uint64_t limit, struct mrg_vma_forecast *out);
 
+/**
+ * struct mrg_headroom - VMAs left to a process that registers memory
+ * @count:	VMAs now
+ * @limit:	vm.max_map_count
+ * @floor:	VMAs that a registration leaves free, or is refused
+ * @samples:	how many the forecast rests on; below 2 there is none
+ * @forecast:	see struct mrg_vma_forecast
+ */
+struct mrg_headroom {
+	uint64_t count;
+	uint64_t limit;
+	uint64_t floor;
+	size_t samples;
+	struct mrg_vma_forecast forecast;
+};
+
 /** mrg_vma_state_name() - "far", "high", "near" */
 MRG_API const char *mrg_vma_state_name(enum mrg_vma_state state);
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/maps.h"
+#include "region/headroom.h"
+
+#define NS_PER_S 1000000000ULL
+
+/* An administrator's change of the limit is seen after this, or at once where
+ * it decides about a refusal. */
+#define LIMIT_AGE NS_PER_S
+
+/* Counting lines may take at most one part in this of the time. */
+#define COUNT_SHARE 100
+#define COUNT_AGE_MIN (NS_PER_S / 10)
+
+/* One part of what is left may be used up before it is counted again. */
+#define COUNT_CHARGE_SHARE 8
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+void headroom_init(struct headroom *room, struct mrg_dev *dev, uint64_t floor)
+{
+	*room = (struct headroom){ .dev = dev, .floor = floor,
+				   .sample_gap = NS_PER_S };
+	pthread_mutex_init(&room->lock, NULL);
+}
+
+void headroom_release(struct headroom *room)
+{
+	pthread_mutex_destroy(&room->lock);
+}
+
+static void refresh_limit(struct headroom *room, uint64_t now)
+{
+	uint64_t limit;
+
+	if (now < room->limit_due)
+		return;
+	room->limit = mrg_vma_limit(&limit) ? UINT64_MAX : limit;
+	room->limit_due = now + LIMIT_AGE;
+}
+
+/* Full: every second one goes, and the next come half as often, so that the
+ * samples reach back to the start. */
+static void thin_samples(struct headroom *room)
+{
+	size_t half = room->nsamples / 2;
+
+	for (size_t i = 0; i < half; i++)
+		room->samples[i] = room->samples[2 * i];
+	room->nsamples = half;
+	room->sample_gap *= 2;
+}
+
+static void take_sample(struct headroom *room, uint64_t now, uint64_t count)
+{
+	size_t n = room->nsamples;
+
+	if (n && now - room->samples[n - 1].ns < room->sample_gap)
+		return;
+	if (n == HEADROOM_SAMPLES) {
+		thin_samples(room);
+		n = room->nsamples;
+	}
+	room->samples[n] = (struct mrg_vma_sample){ .ns = now, .count = count };
+	room->nsamples = n + 1;
+}
+
+/* Without the module: a new count where it is due, else the last and what may
+ * have been added. */
+static int kept_count(struct headroom *room, uint64_t now, bool exact,
+		      uint64_t *count)
+{
+	uint64_t left = room->limit - room->count;
+	ssize_t lines;
+
+	if (exact || now >= room->count_due || room->count > room->limit ||
+	    room->charge * COUNT_CHARGE_SHARE > left) {
+		lines = mrg_maps_count(0);
+		if (lines < 0)
+			return (int)lines;
+		room->count = (uint64_t)lines;
+		room->charge = 0;
+		room->count_due = now + COUNT_AGE_MIN +
+				  (now_ns() - now) * COUNT_SHARE;
+	}
+	*count = room->count + room->charge;
+	return 0;
+}
+
+static int get_count(struct headroom *room, uint64_t now, bool exact,
+		     uint64_t *count)
+{
+	int ret = room->dev ? mrg_vma_count(room->dev, 0, count) :
+			      kept_count(room, now, exact, count);
+
+	if (!ret)
+		take_sample(room, now, *count);
+	return ret;
+}
+
+static bool fits(const struct headroom *room, uint64_t count, uint64_t need)
+{
+	return room->limit >= need && count <= room->limit - need;
+}
+
+static void describe_rate(const struct headroom *room, char *text, size_t size)
+{
+	struct mrg_vma_forecast forecast;
+
+	text[0] = '\0';
+	if (!mrg_vma_forecast(room->samples, room->nsamples, room->limit,
+			      &forecast) && forecast.rising)
+		snprintf(text, size, " They grew by %.0f a minute.",
+			 forecast.per_minute);
+}
+
+static int refuse(const struct headroom *room, uint64_t count, uint64_t need,
+		  struct mrg_error *err)
+{
+	char rate[64];
+
+	if (!err)
+		return -ENOSPC;
+	describe_rate(room, rate, sizeof(rate));
+	*err = (struct mrg_error){ .code = -ENOSPC, .piece = -1,
+				   .stage = "check VMAs" };
+	snprintf(err->cause, sizeof(err->cause),
+		 "The process holds %" PRIu64 " of %" PRIu64
+		 " VMAs (vm.max_map_count); a registration needs %" PRIu64
+		 " and leaves %" PRIu64 " free.%s", count, room->limit, need,
+		 room->floor, rate);
+	snprintf(err->remedy, sizeof(err->remedy),
+		 "See what holds them with `mrguard vma %d`; unmap it, or raise vm.max_map_count.",
+		 (int)getpid());
+	return -ENOSPC;
+}
+
+/* A refusal rests on figures of now, whatever they cost. */
+static int check_exactly(struct headroom *room, uint64_t now, uint64_t need,
+			 struct mrg_error *err)
+{
+	uint64_t count;
+
+	room->limit_due = 0;
+	refresh_limit(room, now);
+	if (get_count(room, now, true, &count) ||
+	    fits(room, count, need + room->floor))
+		return 0;
+	return refuse(room, count, need, err);
+}
+
+int headroom_check(struct headroom *room, uint64_t need, struct mrg_error *err)
+{
+	uint64_t now = now_ns(), count;
+	int ret = 0;
+
+	pthread_mutex_lock(&room->lock);
+	refresh_limit(room, now);
+	if (!get_count(room, now, false, &count)) {
+		if (!fits(room, count, need + room->floor))
+			ret = check_exactly(room, now, need, err);
+		if (!ret)
+			room->charge += need;
+	}
+	pthread_mutex_unlock(&room->lock);
+	return ret;
+}
+
+bool headroom_tight(struct headroom *room, uint64_t need)
+{
+	uint64_t count;
+	bool tight;
+
+	pthread_mutex_lock(&room->lock);
+	tight = !get_count(room, now_ns(), false, &count) &&
+		!fits(room, count, need);
+	pthread_mutex_unlock(&room->lock);
+	return tight;
+}
+
+int headroom_read(struct headroom *room, struct mrg_headroom *out)
+{
+	uint64_t now = now_ns(), count;
+	int ret;
+
+	pthread_mutex_lock(&room->lock);
+	refresh_limit(room, now);
+	ret = get_count(room, now, true, &count);
+	if (!ret) {
+		*out = (struct mrg_headroom){ .count = count,
+					      .limit = room->limit,
+					      .floor = room->floor,
+					      .samples = room->nsamples };
+		if (mrg_vma_forecast(room->samples, room->nsamples,
+				     room->limit, &out->forecast))
+			out->samples = 0;
+	}
+	pthread_mutex_unlock(&room->lock);
+	return ret;
+}

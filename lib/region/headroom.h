@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * VMAs left before vm.max_map_count.  With the module the count costs one
+ * ioctl; without it a count of /proc/self/maps is kept, and charged for what
+ * registrations add, until it is due again.
+ */
+#ifndef REGION_HEADROOM_H
+#define REGION_HEADROOM_H
+
+#include <pthread.h>
+
+#include <mrguard/host.h>
+#include <mrguard/vma.h>
+
+#define HEADROOM_SAMPLES 64
+
+struct headroom {
+	struct mrg_dev *dev;		/* NULL: no module */
+	uint64_t floor;
+	pthread_mutex_t lock;		/* guards what follows */
+	uint64_t limit;
+	uint64_t limit_due;		/* CLOCK_MONOTONIC, ns */
+	uint64_t count;			/* without the module: as last seen */
+	uint64_t charge;		/* and what may have been added since */
+	uint64_t count_due;
+	struct mrg_vma_sample samples[HEADROOM_SAMPLES];
+	size_t nsamples;
+	uint64_t sample_gap;		/* ns between two samples */
+};
+
+void headroom_init(struct headroom *room, struct mrg_dev *dev, uint64_t floor);
+void headroom_release(struct headroom *room);
+
+/**
+ * headroom_check() - do @need VMAs and the floor fit below the limit?
+ * @count: OUT VMAs now; may be NULL
+ *
+ * A count or limit that cannot be had (no /proc) lets the call pass: it is no
+ * evidence that the limit is near.
+ *
+ * Return: 0; -ENOSPC, with @err (may be NULL) filled in.
+ */
+int headroom_check(struct headroom *room, uint64_t need, struct mrg_error *err);
+
+/** headroom_tight() - fewer than @need VMAs are left, floor not counted */
+bool headroom_tight(struct headroom *room, uint64_t need);
+
+int headroom_read(struct headroom *room, struct mrg_headroom *out);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <pthread.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "region/fork_state.h"
+#include "region/own_marks.h"
+
+struct live {
+	struct range range;
+	unsigned int count;
+};
+
+struct own_mark {
+	struct range range;
+	unsigned int users;	/* registrations that overlap it */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct own_mark *marks;
+static size_t nmarks;
+static void *registered;		/* tsearch() tree of struct live */
+static struct range_list left;		/* still marked after deregistration */
+
+static int by_range(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct range));
+}
+
+static struct live *find_live(struct range range)
+{
+	struct live **found = tfind(&range, &registered, by_range);
+
+	return found ? *found : NULL;
+}
+
+static int add_live(struct range range)
+{
+	struct live *live = find_live(range);
+
+	if (!live) {
+		live = calloc(1, sizeof(*live));
+		if (!live)
+			return -ENOMEM;
+		live->range = range;
+		if (!tsearch(live, &registered, by_range)) {
+			free(live);
+			return -ENOMEM;
+		}
+	}
+	live->count++;
+	return 0;
+}
+
+static void drop_live(struct range range)
+{
+	struct live *live = find_live(range);
+
+	if (!live || --live->count)
+		return;
+	tdelete(live, &registered, by_range);
+	free(live);
+}
+
+static void mark(struct range range)
+{
+	if (range_empty(range))
+		return;
+	madvise((void *)(uintptr_t)range.start, range.end - range.start,
+		MADV_DONTFORK);
+}
+
+static int add_mark(struct range range)
+{
+	struct own_mark *grown = realloc(marks, (nmarks + 1) * sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	marks = grown;
+	marks[nmarks++] = (struct own_mark){ .range = range };
+	return 0;
+}
+
+/* The parts of @before that unmarking took the mark from: no MR covered them. */
+static int add_lost(struct range before, const struct range_list *after)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < after->count && !ret; i++) {
+		struct range kept = range_overlap(before, after->ranges[i]);
+		struct range lost = { before.start, kept.start };
+
+		if (range_empty(kept))
+			continue;
+		if (!range_empty(lost))
+			ret = add_mark(lost);
+		before.start = kept.end;
+	}
+	if (!ret && !range_empty(before))
+		ret = add_mark(before);
+	return ret;
+}
+
+static int compare_marks(struct range range, const struct range_list *before)
+{
+	struct range_list after;
+	bool clipped;
+	int ret = range_marked(range, &after, &clipped);
+
+	for (size_t i = 0; i < before->count && !ret; i++)
+		ret = add_lost(before->ranges[i], &after);
+	range_list_release(&after);
+	return ret;
+}
+
+/*
+ * Whose are the marks in a range?  libibverbs is asked to count each up and
+ * down: what an MR covers stays as it is, what only the caller marked loses its
+ * mark, and gets it back at once.
+ */
+static int find_marks(struct range range)
+{
+	size_t known = nmarks;
+	struct range_list before;
+	bool clipped;
+	int ret = range_marked(range, &before, &clipped);
+
+	if (ret)
+		return ret;
+	if (clipped) {
+		range_list_release(&before);
+		return -EBUSY;
+	}
+	for (size_t i = 0; i < before.count; i++)
+		fork_unmark(before.ranges[i].start, before.ranges[i].end);
+	ret = compare_marks(range, &before);
+	for (size_t i = known; i < nmarks; i++)
+		mark(marks[i].range);
+	/* What is not known may be the caller's: better marked than not. */
+	for (size_t i = 0; ret && i < before.count; i++)
+		mark(before.ranges[i]);
+	range_list_release(&before);
+	return ret;
+}
+
+/*
+ * Another library can register the same range through plain verbs: what that
+ * marks is told from the caller's own marks by libibverbs' counts.  For one
+ * range on many devices the list of registered ranges is enough, and cheap.
+ */
+static int enter(struct range range, bool dontcopy)
+{
+	int ret = 0;
+
+	if (dontcopy && !find_live(range))
+		ret = find_marks(range);
+	if (!ret)
+		ret = add_live(range);
+	for (size_t i = 0; i < nmarks; i++)
+		if (!range_empty(range_overlap(marks[i].range, range)))
+			marks[i].users += !ret;
+	return ret;
+}
+
+/* Marks of nobody's: those found for a range whose registration was refused. */
+static void drop_unused(void)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < nmarks; i++)
+		if (marks[i].users)
+			marks[kept++] = marks[i];
+	nmarks = kept;
+}
+
+int own_marks_enter(struct range range, bool dontcopy)
+{
+	int ret;
+
+	pthread_mutex_lock(&lock);
+	ret = enter(range, dontcopy);
+	drop_unused();
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+void own_marks_leave(struct range range)
+{
+	pthread_mutex_lock(&lock);
+	drop_live(range);
+	for (size_t i = 0; i < nmarks; i++) {
+		struct range part = range_overlap(marks[i].range, range);
+
+		if (range_empty(part))
+			continue;
+		mark(part);
+		marks[i].users--;
+	}
+	drop_unused();
+	pthread_mutex_unlock(&lock);
+}
+
+void own_marks_left(struct range range)
+{
+	pthread_mutex_lock(&lock);
+	range_list_add(&left, range);
+	pthread_mutex_unlock(&lock);
+}
+
+void own_marks_retry(void)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < left.count; i++) {
+		fork_unmark(left.ranges[i].start, left.ranges[i].end);
+		for (size_t k = 0; k < nmarks; k++)
+			mark(range_overlap(marks[k].range, left.ranges[i]));
+	}
+	range_list_release(&left);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* What lies in a range of this process's address space. */
+#ifndef REGION_RANGE_FACTS_H
+#define REGION_RANGE_FACTS_H
+
+#include <mrguard/host.h>
+
+struct range {
+	uint64_t start;
+	uint64_t end;
+};
+
+struct range_list {
+	struct range *ranges;
+	size_t count;
+};
+
+/**
+ * range_facts() - the counts of MRG_IOC_VMA, from the module or from smaps
+ * @dev: the module, or NULL
+ *
+ * smaps makes the kernel walk page tables: 0.1 to 100 ms and more, by the
+ * process's size.  The pairs (joinable, stuck_*) are the module's alone.
+ *
+ * Return: 0; -errno where neither can be read.
+ */
+int range_facts(struct mrg_dev *dev, struct range range,
+		struct mrg_vma_counts *facts);
+
+/**
+ * range_marked() - the parts of a range that are VM_DONTCOPY, by smaps
+ * @list: OUT, to be released with range_list_release()
+ * @clipped: OUT a device mapping is marked that reaches beyond the range
+ *
+ * Return: 0; -ENOMEM; -errno of reading smaps.
+ */
+int range_marked(struct range range, struct range_list *list, bool *clipped);
+void range_list_release(struct range_list *list);
+int range_list_add(struct range_list *list, struct range range);
+
+/** range_overlap() - what two ranges share; empty (start >= end) if nothing */
+struct range range_overlap(struct range a, struct range b);
+
+static inline bool range_empty(struct range range)
+{
+	return range.start >= range.end;
+}
+
+#endif

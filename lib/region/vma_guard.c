@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "region/fork_state.h"
+#include "region/headroom.h"
+#include "region/own_marks.h"
+#include "region/vma_guard.h"
+
+#define DEFAULT_FLOOR 64
+
+/* Marking a range in the middle of a VMA makes three of one. */
+#define VMAS_PER_MARK 2
+
+struct mrg_vma_guard {
+	struct mrg_dev *dev;
+	bool env_huge;
+	uint64_t page;
+	struct headroom room;
+};
+
+int mrg_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
+		       enum mrg_fork_policy policy, uint64_t floor)
+{
+	struct mrg_vma_guard *guard;
+	struct mrg_fork_info info;
+
+	if (mrg_fork_apply(policy, &info) == -EINVAL)
+		return -EINVAL;
+	guard = calloc(1, sizeof(*guard));
+	if (!guard)
+		return -ENOMEM;
+	guard->dev = dev;
+	guard->env_huge = info.env_huge;
+	guard->page = (uint64_t)sysconf(_SC_PAGESIZE);
+	headroom_init(&guard->room, dev, floor ? floor : DEFAULT_FLOOR);
+	*out = guard;
+	return 0;
+}
+
+void mrg_vma_guard_close(struct mrg_vma_guard *guard)
+{
+	if (!guard)
+		return;
+	headroom_release(&guard->room);
+	free(guard);
+}
+
+__attribute__((format(printf, 4, 5)))
+static int refuse(struct mrg_error *err, int code, const char *remedy,
+		  const char *cause, ...)
+{
+	va_list args;
+
+	if (!err)
+		return code;
+	*err = (struct mrg_error){ .code = code, .piece = -1,
+				   .stage = "check range" };
+	va_start(args, cause);
+	vsnprintf(err->cause, sizeof(err->cause), cause, args);
+	va_end(args);
+	snprintf(err->remedy, sizeof(err->remedy), "%s", remedy);
+	return code;
+}
+
+/* libibverbs rounds outwards to pages. */
+static struct range pages_of(const struct mrg_vma_guard *guard, uint64_t addr,
+			     uint64_t len)
+{
+	return (struct range){
+		.start = addr & ~(guard->page - 1),
+		.end = (addr + len + guard->page - 1) & ~(guard->page - 1),
+	};
+}
+
+/* With RDMAV_HUGEPAGES_SAFE libibverbs rounds to huge pages by itself. */
+static bool cuts_huge_page(const struct mrg_vma_guard *guard, struct range range,
+			   const struct mrg_vma_counts *facts)
+{
+	uint64_t below = facts->page_size - 1;
+
+	return facts->page_size > guard->page && !guard->env_huge &&
+	       ((range.start | range.end) & below);
+}
+
+/*
+ * One madvise that fails leaves libibverbs' counts wrong for the rest of the
+ * process (measured on rdma-core 44: every count from the range to the top of
+ * the address space ends one too low), so what would fail is refused here.
+ */
+static int check_range(struct mrg_vma_guard *guard, struct range range,
+		       const struct mrg_vma_counts *facts, struct mrg_error *err)
+{
+	uint64_t length = range.end - range.start;
+
+	if (facts->mapped < length)
+		return refuse(err, -EFAULT, "Register only mapped memory.",
+			      "Of the %" PRIu64 " bytes from 0x%" PRIx64
+			      " only %" PRIu64 " are mapped: the range has a hole.",
+			      length, range.start, facts->mapped);
+	if (cuts_huge_page(guard, range, facts))
+		return refuse(err, -EINVAL,
+			      "Align the buffer to its huge pages, or set RDMAV_HUGEPAGES_SAFE=1 before the process starts.",
+			      "The range 0x%" PRIx64 " to 0x%" PRIx64
+			      " cuts huge pages of %" PRIu64
+			      " bytes, which fork protection cannot mark in part.",
+			      range.start, range.end, facts->page_size);
+	return 0;
+}
+
+/* Faults one page in for writing, and changes nothing (since 5.14). */
+static void give_anon_vma(struct mrg_vma_guard *guard, uint64_t page)
+{
+	struct mrg_vma_counts facts;
+	struct range range = { page, page + guard->page };
+
+	if (range_facts(guard->dev, range, &facts) || !facts.unwritten)
+		return;
+	madvise((void *)(uintptr_t)page, guard->page, MADV_POPULATE_WRITE);
+}
+
+/*
+ * Marking cuts the VMAs in which the range starts and ends.  One that was never
+ * written has no anon_vma; its pieces then get one each when they are written,
+ * and never merge again (64 VMAs stay 64).  After one write the pieces share
+ * it, and merge (64 become 1; measured on 6.18, the kernels' rule since
+ * is_mergeable_anon_vma()).
+ */
+static void write_before_cut(struct mrg_vma_guard *guard, struct range range,
+			     const struct mrg_vma_counts *facts)
+{
+	if (!facts->unwritten)
+		return;
+	give_anon_vma(guard, range.start);
+	give_anon_vma(guard, range.end - guard->page);
+}
+
+static int enter(struct range range, bool dontcopy, struct mrg_error *err)
+{
+	int ret = own_marks_enter(range, dontcopy);
+
+	if (!ret)
+		return 0;
+	if (ret != -EBUSY)
+		return refuse(err, ret, "",
+			      "Which pages of 0x%" PRIx64 " to 0x%" PRIx64
+			      " are marked already cannot be found out: %s.",
+			      range.start, range.end, strerror(-ret));
+	return refuse(err, ret,
+		      "Register the whole mapping, or the memory as a DMA-BUF (mrg_reg_dmabuf), or do without fork protection.",
+		      "The range 0x%" PRIx64 " to 0x%" PRIx64
+		      " is part of a device mapping that fork never copies; deregistration would cut it for good.",
+		      range.start, range.end);
+}
+
+static int before_mark(struct mrg_vma_guard *guard, struct range range,
+		       struct mrg_error *err)
+{
+	struct mrg_vma_counts facts;
+	int ret = headroom_check(&guard->room, VMAS_PER_MARK, err);
+
+	if (ret)
+		return ret;
+	own_marks_retry();
+	/* Without /proc and module nothing is known, and nothing refused. */
+	if (range_facts(guard->dev, range, &facts))
+		return enter(range, false, err);
+	ret = check_range(guard, range, &facts, err);
+	if (ret)
+		return ret;
+	write_before_cut(guard, range, &facts);
+	return enter(range, facts.dontcopy > 0, err);
+}
+
+int mrg_vma_guard_room(struct mrg_vma_guard *guard, struct mrg_error *err)
+{
+	return guard ? headroom_check(&guard->room, 0, err) : 0;
+}
+
+int mrg_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr,
+			     uint64_t len, struct mrg_error *err)
+{
+	if (!guard)
+		return 0;
+	if (!fork_observe())
+		return headroom_check(&guard->room, 0, err);
+	return before_mark(guard, pages_of(guard, addr, len), err);
+}
+
+/* Counts that memory unmapped while registered left behind make libibverbs take
+ * new memory for marked. */
+static void check_marks(struct mrg_vma_guard *guard, struct range range)
+{
+	struct mrg_vma_counts facts;
+
+	if (!guard->dev || range_facts(guard->dev, range, &facts))
+		return;
+	if (facts.dontcopy < facts.vmas)
+		fork_distrust();
+}
+
+/* EAGAIN, ENOMEM and EINVAL are what a failed madvise leaves in errno; a
+ * provider's own refusal does no harm to the counts. */
+static void check_counts(struct range range, int result)
+{
+	if (result != -EAGAIN && result != -ENOMEM && result != -EINVAL)
+		return;
+	if (!fork_still_marks(range.start))
+		fork_distrust();
+}
+
+void mrg_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
+			     uint64_t len, int result)
+{
+	struct range range;
+
+	if (!guard || !fork_observe())
+		return;
+	range = pages_of(guard, addr, len);
+	if (!result) {
+		check_marks(guard, range);
+		return;
+	}
+	own_marks_leave(range);
+	check_counts(range, result);
+}
+
+void mrg_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr,
+			       uint64_t len, int result)
+{
+	struct range range;
+
+	if (!guard || result || !fork_observe())
+		return;
+	range = pages_of(guard, addr, len);
+	/* Unmarking a part of a marked VMA cuts it; at the limit libibverbs
+	 * ignores that it could not. */
+	if (headroom_tight(&guard->room, VMAS_PER_MARK))
+		own_marks_left(range);
+	else
+		own_marks_retry();
+	own_marks_leave(range);
+}
+
+int mrg_vma_guard_headroom(struct mrg_vma_guard *guard, struct mrg_headroom *out)
+{
+	return headroom_read(&guard->room, out);
+}
