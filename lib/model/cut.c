@@ -3,16 +3,16 @@
  * Where to cut a range into MRs.
  *
  * A search from the left in order of cost: first cuts inside units, then
- * pieces.  It stays small, because of all places that can be reached at one
- * cost at most two matter: the farthest one, and the farthest from which a
- * piece still holds the last witness before that one.  From any other place,
- * whatever piece starts there holds no witness that a piece from one of these
- * two would miss, and reaches less far.
+ * pieces.  It stays small, because a place is worth nothing
+ *  - behind one of the same cost or less that has the same witness before it:
+ *    any piece from the first that goes beyond the second could start there;
+ *  - behind one of the same cost or less whose next witness comes before its
+ *    window ends: that one reaches every place beyond, by window or by witness.
+ * So only where witnesses are rarer than windows more than one place counts.
  */
-#include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <model/cut.h>
+#include <model/grow.h>
 
 #define NONE UINT64_MAX
 
@@ -40,29 +40,13 @@ struct search {
 	size_t room;
 	struct queue now[2];	/* cuts inside units so far: found, and seeds */
 	struct queue later;	/* one more cut inside a unit */
-	uint64_t far;		/* the two places, of all costs so far */
-	uint64_t hold;
+	uint64_t *best;		/* the farthest place so far before each witness */
+	uint64_t rich;		/* the farthest so far that reaches all beyond it */
 };
-
-/* Makes room for one more element. */
-static int grow(void **array, size_t *room, size_t count, size_t size)
-{
-	size_t more = *room ? 2 * *room : 16;
-	void *larger;
-
-	if (count < *room)
-		return 0;
-	larger = realloc(*array, more * size);
-	if (!larger)
-		return -ENOMEM;
-	*array = larger;
-	*room = more;
-	return 0;
-}
 
 static int enqueue(struct queue *q, uint32_t place)
 {
-	int err = grow((void **)&q->at, &q->room, q->count, sizeof(*q->at));
+	int err = mrg_grow(&q->at, &q->room, q->count, sizeof(*q->at));
 
 	if (!err)
 		q->at[q->count++] = place;
@@ -136,17 +120,19 @@ static bool holds_witness(const struct mrg_cut_rule *rule, uint64_t start,
 	return i < rule->count && rule->witness[i].lo < end;
 }
 
-/*
- * The last position before @pos from which a piece holds a witness that no
- * piece from @pos on does; NONE if there is no such witness.
- */
-static uint64_t hold_before(const struct mrg_cut_rule *rule, uint64_t pos)
+/* Bytes from @pos to the end of its window. */
+static uint64_t window_left(const struct mrg_cut_rule *rule, uint64_t pos)
+{
+	return rule->window - ((rule->iova + pos) & (rule->window - 1));
+}
+
+/* Pieces from @pos on can end anywhere that their length allows. */
+static bool reaches_all(const struct mrg_cut_rule *rule, uint64_t pos)
 {
 	size_t i = first_after(rule, pos);
+	uint64_t next = i < rule->count ? rule->witness[i].lo : rule->length;
 
-	if (i < rule->count && rule->witness[i].lo <= pos)
-		return NONE;
-	return i ? rule->witness[i - 1].hi - 1 : NONE;
+	return next <= pos || next - pos <= window_left(rule, pos);
 }
 
 /* The farthest end, at most @cap, of a piece that starts at @start. */
@@ -154,8 +140,7 @@ static uint64_t farthest(const struct search *s, bool inside, uint64_t start,
 			 uint64_t cap)
 {
 	const struct mrg_cut_rule *rule = s->rule;
-	uint64_t room = rule->window - ((rule->iova + start) & (rule->window - 1));
-	uint64_t end;
+	uint64_t room = window_left(rule, start), end;
 
 	if (rule->max && rule->max < cap - start)
 		cap = start + rule->max;
@@ -167,25 +152,14 @@ static uint64_t farthest(const struct search *s, bool inside, uint64_t start,
 
 static bool of_use(const struct search *s, uint64_t pos)
 {
-	uint64_t hold = hold_before(s->rule, s->far);
-
-	if (pos > s->far)
-		return true;
-	return hold != NONE && pos <= hold && pos > s->hold;
+	return pos > s->rich && pos > s->best[first_after(s->rule, pos)];
 }
 
 static void remember(struct search *s, uint64_t pos)
 {
-	uint64_t hold;
-
-	if (pos <= s->far) {
-		s->hold = pos;
-		return;
-	}
-	hold = hold_before(s->rule, pos);
-	if (hold != NONE && s->far <= hold)
-		s->hold = s->far;
-	s->far = pos;
+	s->best[first_after(s->rule, pos)] = pos;
+	if (reaches_all(s->rule, pos))
+		s->rich = pos;
 }
 
 static int add_place(struct search *s, uint32_t from, uint64_t pos,
@@ -198,7 +172,7 @@ static int add_place(struct search *s, uint32_t from, uint64_t pos,
 	/* Four places are kept for a piece at most. */
 	if (s->count >= 4ULL * MRG_MAX_PIECES)
 		return -E2BIG;
-	err = grow((void **)&s->places, &s->room, s->count, sizeof(*s->places));
+	err = mrg_grow(&s->places, &s->room, s->count, sizeof(*s->places));
 	if (err)
 		return err;
 	s->places[s->count] = (struct place){
@@ -209,22 +183,27 @@ static int add_place(struct search *s, uint32_t from, uint64_t pos,
 	return enqueue(queue, s->count++);
 }
 
-/* All pieces worth taking from a place on, with cuts of one kind. */
+/*
+ * All pieces worth taking from a place on, with cuts of one kind: the longest,
+ * and while that would lose a witness the longest before it.
+ */
 static int extend(struct search *s, uint32_t from, bool inside,
 		  struct queue *queue)
 {
-	uint64_t start = s->places[from].pos;
-	uint64_t end = farthest(s, inside, start, s->rule->length);
-	uint64_t hold;
+	uint64_t start = s->places[from].pos, cap = s->rule->length, end;
+	size_t next;
 	int err;
 
-	err = add_place(s, from, end, queue);
-	if (err || end == NONE || end <= start)
-		return err;
-	hold = hold_before(s->rule, end);
-	if (hold == NONE || hold <= start)
-		return 0;
-	return add_place(s, from, farthest(s, inside, start, hold), queue);
+	for (;;) {
+		end = farthest(s, inside, start, cap);
+		err = add_place(s, from, end, queue);
+		if (err || end == NONE || end <= start || reaches_all(s->rule, end))
+			return err;
+		next = first_after(s->rule, end);
+		if (!next || s->rule->witness[next - 1].hi <= start + 1)
+			return 0;
+		cap = s->rule->witness[next - 1].hi - 1;
+	}
 }
 
 static bool next_place(struct search *s, uint32_t *place)
@@ -303,7 +282,8 @@ long mrg_cut(const struct mrg_cut_rule *rule, uint64_t **ends, size_t *inside)
 	long count;
 
 	find_grid(&s);
-	count = grow((void **)&s.places, &s.room, 0, sizeof(*s.places));
+	s.best = calloc(rule->count + 1, sizeof(*s.best));
+	count = s.best ? mrg_grow(&s.places, &s.room, 0, sizeof(*s.places)) : -ENOMEM;
 	if (!count) {
 		s.places[s.count++] = (struct place){ 0 };
 		count = enqueue(&s.now[0], 0);
@@ -312,6 +292,7 @@ long mrg_cut(const struct mrg_cut_rule *rule, uint64_t **ends, size_t *inside)
 		count = find_way(&s, &last, inside);
 	if (count > 0)
 		count = write_ends(&s, last, count, ends);
+	free(s.best);
 	free(s.places);
 	free(s.now[0].at);
 	free(s.now[1].at);

@@ -3,8 +3,7 @@
  * The planner's one pass over the caller's list, and the second one that only
  * an MR size limit makes necessary.
  */
-#include <errno.h>
-#include <stdlib.h>
+#include <model/grow.h>
 #include <model/planner.h>
 
 #define LOW32	0xffffffffULL
@@ -24,20 +23,14 @@ static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)
  */
 static int keep_run(struct mrg_planner *p, const struct mrg_sg *run)
 {
-	size_t room = p->wide_room ? 2 * p->wide_room : 16;
-	struct mrg_sg *larger;
+	int err;
 
 	if (p->scan.mask & LOW32)
 		return 0;
-	if (p->wide_count == p->wide_room) {
-		larger = realloc(p->wide, room * sizeof(*larger));
-		if (!larger)
-			return -ENOMEM;
-		p->wide = larger;
-		p->wide_room = room;
-	}
-	p->wide[p->wide_count++] = *run;
-	return 0;
+	err = mrg_grow(&p->wide, &p->wide_room, p->wide_count, sizeof(*p->wide));
+	if (!err)
+		p->wide[p->wide_count++] = *run;
+	return err;
 }
 
 static int read_range(struct mrg_planner *p, struct mrg_runs *it, uint64_t va)
@@ -103,18 +96,11 @@ struct witness_list {
 
 static int add_witness(struct witness_list *list, uint64_t lo, uint64_t hi)
 {
-	size_t room = list->room ? 2 * list->room : 16;
-	struct mrg_witness *larger;
+	int err = mrg_grow(&list->at, &list->room, list->count, sizeof(*list->at));
 
-	if (list->count == list->room) {
-		larger = realloc(list->at, room * sizeof(*larger));
-		if (!larger)
-			return -ENOMEM;
-		list->at = larger;
-		list->room = room;
-	}
-	list->at[list->count++] = (struct mrg_witness){ lo, hi };
-	return 0;
+	if (!err)
+		list->at[list->count++] = (struct mrg_witness){ lo, hi };
+	return err;
 }
 
 /*
