@@ -46,11 +46,13 @@ struct search {
 
 static int enqueue(struct queue *q, uint32_t place)
 {
-	int err = mrg_grow(&q->at, &q->room, q->count, sizeof(*q->at));
+	uint32_t *at = mrg_grow(q->at, &q->room, q->count, sizeof(*at));
 
-	if (!err)
-		q->at[q->count++] = place;
-	return err;
+	if (!at)
+		return -ENOMEM;
+	q->at = at;
+	q->at[q->count++] = place;
+	return 0;
 }
 
 /*
@@ -162,25 +164,28 @@ static void remember(struct search *s, uint64_t pos)
 		s->rich = pos;
 }
 
+static int new_place(struct search *s, uint64_t pos, uint32_t from,
+		     uint32_t pieces, struct queue *queue)
+{
+	struct place *places;
+
+	/* Few places are kept for a piece: more mean a plan beyond use. */
+	if (s->count >= 4ULL * MRG_MAX_PIECES)
+		return -E2BIG;
+	places = mrg_grow(s->places, &s->room, s->count, sizeof(*places));
+	if (!places)
+		return -ENOMEM;
+	s->places = places;
+	s->places[s->count] = (struct place){ pos, from, pieces };
+	return enqueue(queue, s->count++);
+}
+
 static int add_place(struct search *s, uint32_t from, uint64_t pos,
 		     struct queue *queue)
 {
-	int err;
-
 	if (pos == NONE || pos <= s->places[from].pos || !of_use(s, pos))
 		return 0;
-	/* Four places are kept for a piece at most. */
-	if (s->count >= 4ULL * MRG_MAX_PIECES)
-		return -E2BIG;
-	err = mrg_grow(&s->places, &s->room, s->count, sizeof(*s->places));
-	if (err)
-		return err;
-	s->places[s->count] = (struct place){
-		.pos = pos,
-		.from = from,
-		.pieces = s->places[from].pieces + 1,
-	};
-	return enqueue(queue, s->count++);
+	return new_place(s, pos, from, s->places[from].pieces + 1, queue);
 }
 
 /*
@@ -283,11 +288,7 @@ long mrg_cut(const struct mrg_cut_rule *rule, uint64_t **ends, size_t *inside)
 
 	find_grid(&s);
 	s.best = calloc(rule->count + 1, sizeof(*s.best));
-	count = s.best ? mrg_grow(&s.places, &s.room, 0, sizeof(*s.places)) : -ENOMEM;
-	if (!count) {
-		s.places[s.count++] = (struct place){ 0 };
-		count = enqueue(&s.now[0], 0);
-	}
+	count = s.best ? new_place(&s, 0, 0, 0, &s.now[0]) : -ENOMEM;
 	if (!count)
 		count = find_way(&s, &last, inside);
 	if (count > 0)

@@ -6,20 +6,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Makes room in *@array for one more element; *@room is what it holds. */
-static inline int mrg_grow(void *array, size_t *room, size_t count, size_t size)
+/*
+ * Makes room in @array for one more element; @room is how many it holds.
+ * Returns the array, which may have moved, or NULL: it is then as before.
+ */
+static inline void *mrg_grow(void *array, size_t *room, size_t count, size_t size)
 {
 	size_t more = *room ? 2 * *room : 16;
-	void **at = array, *larger;
 
 	if (count < *room)
-		return 0;
-	larger = realloc(*at, more * size);
-	if (!larger)
-		return -ENOMEM;
-	*at = larger;
-	*room = more;
-	return 0;
+		return array;
+	array = realloc(array, more * size);
+	if (array)
+		*room = more;
+	return array;
 }
 
 #endif /* MODEL_GROW_H */

@@ -23,14 +23,16 @@ static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)
  */
 static int keep_run(struct mrg_planner *p, const struct mrg_sg *run)
 {
-	int err;
+	struct mrg_sg *wide;
 
 	if (p->scan.mask & LOW32)
 		return 0;
-	err = mrg_grow(&p->wide, &p->wide_room, p->wide_count, sizeof(*p->wide));
-	if (!err)
-		p->wide[p->wide_count++] = *run;
-	return err;
+	wide = mrg_grow(p->wide, &p->wide_room, p->wide_count, sizeof(*wide));
+	if (!wide)
+		return -ENOMEM;
+	p->wide = wide;
+	p->wide[p->wide_count++] = *run;
+	return 0;
 }
 
 static int read_range(struct mrg_planner *p, struct mrg_runs *it, uint64_t va)
@@ -96,11 +98,14 @@ struct witness_list {
 
 static int add_witness(struct witness_list *list, uint64_t lo, uint64_t hi)
 {
-	int err = mrg_grow(&list->at, &list->room, list->count, sizeof(*list->at));
+	struct mrg_witness *at;
 
-	if (!err)
-		list->at[list->count++] = (struct mrg_witness){ lo, hi };
-	return err;
+	at = mrg_grow(list->at, &list->room, list->count, sizeof(*at));
+	if (!at)
+		return -ENOMEM;
+	list->at = at;
+	list->at[list->count++] = (struct mrg_witness){ lo, hi };
+	return 0;
 }
 
 /*

@@ -117,7 +117,7 @@ static void agree(enum mrg_walk walk, uint64_t page_size, struct tally *tally)
 	       samples_wanted(), tally->wide, tally->wraps, tally->hangs,
 	       tally->refused, tally->several_runs);
 	assert_true(tally->wide > samples_wanted() / 50);
-	assert_true(tally->refused > 0);
+	assert_true(page_size > 4096 || tally->refused > 0);
 	assert_true(tally->several_runs > samples_wanted() / 10);
 }
 
@@ -208,7 +208,8 @@ static void a_wrong_model_is_found_out_and_its_list_shrunk(void **state)
 	sample_shrink(&s, control_differs, NULL);
 	sample_print(&s);
 	assert_true(control_differs(&s, NULL));
-	assert_true(s.count <= 4);
+	/* An entry holds less than 4 GiB, and two more for breaks are many. */
+	assert_true(s.count <= sample_bytes(&s) / 0xfffff000 + 3);
 }
 
 /* ---- measured and published cases ---------------------------------------- */

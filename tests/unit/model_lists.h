@@ -281,17 +281,38 @@ static inline bool try_smaller(struct sample *s, const struct sample *smaller,
 	return true;
 }
 
+static inline void drop_entry(struct sample *s, size_t i)
+{
+	if (s->count == 1)
+		return;
+	memmove(&s->sg[i], &s->sg[i + 1], (s->count - i - 1) * sizeof(s->sg[0]));
+	memset(&s->sg[--s->count], 0, sizeof(s->sg[0]));
+}
+
+/* Moves what entry @i has room for over from the next one. */
+static inline void fill_up(struct sample *s, size_t i)
+{
+	uint64_t room = 0x100000000ULL - s->page_size - s->sg[i].len;
+	struct mrg_sg *next = &s->sg[i + 1];
+
+	if (i + 1 >= s->count || s->sg[i].addr + s->sg[i].len != next->addr)
+		return;
+	if (room > next->len)
+		room = next->len;
+	s->sg[i].len += room;
+	next->addr += room;
+	next->len -= room;
+	if (!next->len)
+		drop_entry(s, i + 1);
+}
+
 /* One way to make entry @i, or the range, simpler. */
 static inline void simplify(struct sample *s, size_t i, unsigned int how,
 			    uint64_t bit)
 {
 	switch (how) {
-	case 0:	/* without the entry */
-		if (s->count > 1) {
-			memmove(&s->sg[i], &s->sg[i + 1],
-				(s->count - i - 1) * sizeof(s->sg[0]));
-			memset(&s->sg[--s->count], 0, sizeof(s->sg[0]));
-		}
+	case 0:
+		drop_entry(s, i);
 		break;
 	case 1:
 		s->sg[i].len = s->sg[i].len / 2 & ~(s->page_size - 1);
@@ -318,10 +339,13 @@ static inline void simplify(struct sample *s, size_t i, unsigned int how,
 	case 8:
 		s->bitmap &= ~bit;
 		break;
-	case 9:	/* joined with the next entry */
-		if (i + 1 < s->count) {
-			s->sg[i].len += s->sg[i + 1].len;
-			simplify(s, i + 1, 0, bit);
+	case 9:
+		fill_up(s, i);
+		break;
+	case 10:	/* what comes before the range */
+		if (s->count > 1 && s->offset >= s->sg[0].len) {
+			s->offset -= s->sg[0].len;
+			drop_entry(s, 0);
 		}
 		break;
 	}
@@ -337,7 +361,7 @@ static inline void sample_shrink(struct sample *s, sample_fails fails, void *arg
 
 	do {
 		shrunk = false;
-		for (how = 0; how < 10; how++)
+		for (how = 0; how < 11; how++)
 			for (i = 0; i < (how < 4 || how == 9 ? s->count : 1); i++)
 				for (bit = 0; bit < 64; bit++) {
 					smaller = *s;
