@@ -377,6 +377,13 @@ static int make_plan(const struct source *source,
 {
 	int ret = mrg_plan_make(source->sg, source->count, opts, plan);
 
+	if (ret == -EINVAL && opts->walk >= MRG_WALK_PER_ENTRY)
+		return fail_set(error, ret, "plan",
+				"give the entries as they were mapped, not "
+				"joined",
+				"the walk %s looks at single entries, each "
+				"below 4 GiB",
+				mrg_walk_name(opts->walk));
 	if (ret)
 		return fail_set(error, ret, "plan", "",
 				"no plan can be made from these options: %s",

@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What the library exports and what its headers promise are one thing; the
+# structures that cross the kernel boundary have one layout.
+
+load files.sh
+
+setup() {
+	cd "$top" || return
+	lib="$build/libmrguard.so"
+}
+
+exported() {
+	nm -D --defined-only "$lib" | awk '$2 ~ /[A-Z]/ && $2 != "A" { print $3 }'
+}
+
+@test "each exported symbol is declared in a public header, and the reverse" {
+	[ "$(declared | wc -l)" -gt 10 ]
+	diff <(declared) <(exported | sed 's/@.*//' | sort -u)
+}
+
+@test "each exported symbol has a version node, and only functions are exported" {
+	exported | grep -v '@@MRGUARD_[0-9]' | none
+	nm -D --defined-only "$lib" | awk '$2 ~ /[BDR]/' | none
+}
+
+@test "each public header compiles alone, as C11 and C++17, with clang" {
+	for header in lib/include/mrguard/*.h; do
+		for std in 'c11 -x c' 'c++17 -x c++'; do
+			# shellcheck disable=SC2086 # std is three words
+			clang -std=$std -Wall -Wextra -Wshadow -Werror -Ilib/include -fsyntax-only "$header"
+		done
+	done
+}
+
+@test "no public name lacks the prefix" {
+	cat lib/include/mrguard/*.h | grep -E '^(#define|struct|enum|union) ' |
+		grep -vE '^#define (MRG|MRGUARD)_|^(struct|enum|union) (mrg_|ibv_|verbs_)' | none
+}
+
+# structs FLAGS...: the layout of every structure of the ioctl interface
+structs() {
+	local names
+	names=$(sed -n 's/^struct \(mrg_ioc_[a-z]*\) {/\1/p' kmod/uapi/mrguard.h)
+	{
+		echo '#include "mrguard.h"'
+		for name in $names; do
+			echo "struct $name a_$name;"
+		done
+	} >"$BATS_TEST_TMPDIR/uapi.c"
+	"$@" -gdwarf-4 -Ikmod/uapi -c -o "$BATS_TEST_TMPDIR/uapi.o" "$BATS_TEST_TMPDIR/uapi.c"
+	for name in $names; do
+		pahole -C "$name" "$BATS_TEST_TMPDIR/uapi.o"
+	done
+}
+
+@test "the structures of the ioctl interface have no implicit padding" {
+	structs gcc >"$BATS_TEST_TMPDIR/64"
+	[ "$(grep -c '^struct' "$BATS_TEST_TMPDIR/64")" -ge 6 ]
+	grep -E 'hole|padding' "$BATS_TEST_TMPDIR/64" | none
+}
+
+@test "a structure with a hole is found" {
+	echo 'struct mrg_hole { int a; long b; } x;' >"$BATS_TEST_TMPDIR/hole.c"
+	gcc -gdwarf-4 -c -o "$BATS_TEST_TMPDIR/hole.o" "$BATS_TEST_TMPDIR/hole.c"
+	pahole -C mrg_hole "$BATS_TEST_TMPDIR/hole.o" | grep -qE 'hole'
+}
+
+# The lines of a layout that say where a member is: name, offset, size.
+members() {
+	sed -nE 's|.* ([a-z0-9_]+(\[[0-9]+\])?); +/\* +([0-9]+) +([0-9]+) \*/.*|\1 \3 \4|p'
+}
+
+@test "32-bit and 64-bit callers see one layout" {
+	structs clang --target=x86_64-linux-gnu | members >"$BATS_TEST_TMPDIR/64"
+	structs clang --target=i386-linux-gnu -I/usr/include/x86_64-linux-gnu |
+		members >"$BATS_TEST_TMPDIR/32"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/64")" -gt 50 ]
+	diff "$BATS_TEST_TMPDIR/64" "$BATS_TEST_TMPDIR/32"
+}

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+# Which files of the tree are what, for the lints.
+
+top=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+build=$(cd "$top" && realpath -m "${O:-build}")
+
+# Every file of the tree; build folders and what make leaves are not of it.
+files() {
+	(cd "$top" && find . \( -path ./.git -o -name 'build*' -path './build*' -o -path "./shared" \) \
+		-prune -o -type f -print | sed 's|^\./||' | grep -vE '\.(o|ko|mod|mod\.c|cmd|d)$')
+}
+
+c_files() {
+	files | grep '\.[ch]$'
+}
+
+# Scripts by their first line or their ending.
+shell_files() {
+	files | while read -r f; do
+		case $f in
+		*.sh) echo "$f" ;;
+		*.*) ;;
+		*) head -n 1 "$top/$f" | grep -qE '^#!.*/(env )?(ba)?sh$' && echo "$f" ;;
+		esac
+	done
+}
+
+# The functions of the public headers.
+declared() {
+	cat "$top"/lib/include/mrguard/*.h | tr '\n' ' ' | grep -oE 'MRG_API[^;(]*\(' |
+		grep -oE 'mrg_[a-z0-9_]+ *\($' | tr -d ' (' | sort -u
+}
+
+# none: the words on standard input are offenders; there are none
+none() {
+	local offenders
+	offenders=$(cat)
+	[ -z "$offenders" ] && return
+	echo "$offenders"
+	return 1
+}

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+# tests/vm/kernels as the table of README.md.
+BEGIN {
+	print "| kernel | from | block walk |"
+	print "|---|---|---|"
+}
+{ sub(/#.*/, "") }
+NF { printf "| %s | Debian %s | %s |\n", $1, $2, $4 == "truncating" ? "**truncating** (affected)" : $4 }

@@ -1,0 +1,33 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# One version, stated in several places.
+
+load files.sh
+
+setup() {
+	cd "$top" || return
+}
+
+@test "every place that states the version says what VERSION says" {
+	tests/lint/version VERSION
+}
+
+@test "a place that differs is named" {
+	copy="$BATS_TEST_TMPDIR/tree"
+	for place in dkms.conf kmod/uapi/mrguard.h CHANGELOG.md lib/libmrguard.map; do
+		rm -rf "$copy"
+		mkdir -p "$copy/kmod/uapi" "$copy/lib" "$copy/tests/lint"
+		for f in VERSION dkms.conf kmod/uapi/mrguard.h CHANGELOG.md lib/libmrguard.map tests/lint/version; do
+			cp "$f" "$copy/$f"
+		done
+		sed -i 's/0\.1/0.9/' "$copy/$place"
+		run sh -c "cd '$copy' && tests/lint/version VERSION"
+		echo "$place: $output"
+		[ "$status" != 0 ]
+		[[ "$output" == *"$place"* ]]
+	done
+}
+
+@test "the manual pages are of this version" {
+	grep -HE '^\.TH ' lib/man/*.[1-8] | grep -v "\"mrguard $(cat VERSION)\"" | none
+}
