@@ -111,6 +111,16 @@ int mrg_gpu_enter(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 	return enter_cuda(gpu, driver, ordinal, ctx, scope);
 }
 
+int mrg_gpu_enter_at(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+		     int ordinal, uint64_t addr, struct mrg_gpu_scope *scope)
+{
+	uint64_t ctx = 0;
+
+	if (driver->vendor == GPU_CUDA)
+		driver->c.attribute(&ctx, GPU_ATTR_CONTEXT, addr);
+	return mrg_gpu_enter(gpu, driver, ordinal, (void *)(uintptr_t)ctx, scope);
+}
+
 /* A failed HIP call stays the thread's last error until it is read, and an
  * application that checks after its own kernels would take ours for its. */
 static void leave_hip(struct mrg_gpu_scope *scope)

@@ -143,6 +143,9 @@ struct mrg_gpu_scope {
  */
 int mrg_gpu_enter(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 		  int ordinal, void *ctx, struct mrg_gpu_scope *scope);
+/** mrg_gpu_enter_at() - the same, with the context that @addr was allocated in */
+int mrg_gpu_enter_at(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+		     int ordinal, uint64_t addr, struct mrg_gpu_scope *scope);
 /** mrg_gpu_leave() - give back what enter took; keeps errno */
 void mrg_gpu_leave(struct mrg_gpu_scope *scope);
 void mrg_gpu_drop_contexts(struct mrg_gpu *gpu);

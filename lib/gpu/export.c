@@ -425,8 +425,8 @@ static int export_hip(struct job *job)
 static int export_all(struct job *job)
 {
 	struct mrg_gpu_scope scope;
-	int ret = mrg_gpu_enter(job->gpu, job->driver, job->out.mem.device, NULL,
-				&scope);
+	int ret = mrg_gpu_enter_at(job->gpu, job->driver, job->out.mem.device,
+				   job->addr, &scope);
 
 	if (ret)
 		return ret;

@@ -58,7 +58,7 @@ int mrg_gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
 	struct mrg_gpu_scope scope;
 	int result, ret;
 
-	ret = mrg_gpu_enter(gpu, driver, device, NULL, &scope);
+	ret = mrg_gpu_enter_at(gpu, driver, device, base, &scope);
 	if (ret)
 		return ret;
 	result = driver->c.ipc_get(handle, base);

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/* The client's side: connect, ask, take chunks as they come, acknowledge. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "share/handle.h"
+
+#define FIRST_BATCH	32
+#define CONNECT_MS	5	/* between tries, while the backlog is full */
+
+struct fetch {
+	struct mrg_share *share;
+	const struct share_descriptor *desc;
+	const struct share_sink *sink;
+	int fd;
+	int owner;		/* pidfd, or -1 */
+	uint32_t next;		/* chunk expected */
+	bool told;		/* the owner itself said why it fails */
+	uint64_t deadline;
+	/* where next lies in desc->runs */
+	size_t run;
+	uint64_t in_run;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void push_deadline(struct fetch *fetch)
+{
+	fetch->deadline = now_ms() + fetch->share->timeout_ms;
+}
+
+static int timed_out(const struct fetch *fetch, const char *stage)
+{
+	return mrg_gpu_fail(fetch->share, -ETIMEDOUT, stage,
+			    "see whether the owner is stopped, or busy with other peers",
+			    "the owner made no progress for %u ms, at chunk %u of %llu",
+			    fetch->share->timeout_ms, fetch->next,
+			    (unsigned long long)fetch->desc->chunks);
+}
+
+static int out_of_fds(const struct fetch *fetch)
+{
+	return mrg_gpu_fail(fetch->share, -EMFILE, "receive chunks",
+			    "raise the limit (ulimit -n), or close files: file descriptors ran out, memory did not",
+			    "this process has no file descriptor left, at chunk %u of %llu",
+			    fetch->next, (unsigned long long)fetch->desc->chunks);
+}
+
+static int gone(const struct fetch *fetch)
+{
+	return mrg_gpu_fail(fetch->share, -ECONNRESET, "receive chunks",
+			    "get a descriptor from a running owner",
+			    "the owner went away at chunk %u of %llu", fetch->next,
+			    (unsigned long long)fetch->desc->chunks);
+}
+
+static int broken(const struct fetch *fetch, const char *what)
+{
+	return mrg_gpu_fail(fetch->share, -EPROTO, "receive chunks",
+			    "run the same version of libmrguard in both processes",
+			    "the owner broke the protocol at chunk %u: %s",
+			    fetch->next, what);
+}
+
+/* ---- connecting ---- */
+
+static bool other_network(const struct fetch *fetch)
+{
+	return fetch->desc->netns && fetch->share->netns &&
+	       fetch->desc->netns != fetch->share->netns;
+}
+
+static int refused(const struct fetch *fetch, const struct share_address *address,
+		   int ret)
+{
+	struct mrg_share *share = fetch->share;
+
+	if (share_is_abstract(address) && ret == -ECONNREFUSED && other_network(fetch))
+		return mrg_gpu_fail(share, -ENETUNREACH, "connect",
+			"set MRGUARD_SHARE_DIR in the owner to a directory that both see, such as a shared mount",
+			"the owner is in another network namespace, where its abstract socket name is not seen");
+	if (share_is_abstract(address) && ret == -ECONNREFUSED)
+		return mrg_gpu_fail(share, ret, "connect",
+			"start the owner again; if it is in another network namespace, set MRGUARD_SHARE_DIR there",
+			"the owner is gone: nobody answers at @%.*s",
+			(int)address->length - 1, address->name + 1);
+	if (ret == -ENOENT)
+		return mrg_gpu_fail(share, ret, "connect",
+			"mount the owner's MRGUARD_SHARE_DIR at the same path here",
+			"the owner's socket %s is not seen in this mount namespace, or the owner is gone",
+			address->name);
+	if (ret == -ECONNREFUSED)
+		return mrg_gpu_fail(share, ret, "connect", "start the owner again",
+			"the owner is gone: nobody answers at %s", address->name);
+	if (ret == -EACCES || ret == -EPERM)
+		return mrg_gpu_fail(share, -EACCES, "connect",
+			"run both processes as the same user",
+			"the owner's socket may not be opened: %s", strerror(-ret));
+	return mrg_gpu_fail(share, ret, "connect", "",
+			    "the owner's socket cannot be reached: %s", strerror(-ret));
+}
+
+/* A process that forked leaves its sockets open in the child: only its end
+ * itself tells that it is gone. */
+static bool watch_owner(struct fetch *fetch, pid_t pid)
+{
+	if (pid <= 0)
+		return true;
+	fetch->owner = (int)syscall(SYS_pidfd_open, pid, 0);
+	return fetch->owner >= 0 || errno != ESRCH;
+}
+
+static int check_owner(struct fetch *fetch)
+{
+	uid_t uid;
+	pid_t pid;
+	int ret = mrg_share_peer(fetch->fd, &uid, &pid);
+
+	if (ret)
+		return gone(fetch);
+	if (!mrg_share_may_answer(uid))
+		return mrg_gpu_fail(fetch->share, -EACCES, "connect",
+			"run both processes as the same user, or the importer as root",
+			"a process of user %u answers at the owner's address, and this one runs as %u",
+			(unsigned int)uid, (unsigned int)geteuid());
+	return watch_owner(fetch, pid) ? 0 : gone(fetch);
+}
+
+static int connect_owner(struct fetch *fetch)
+{
+	struct share_address address = { .length = fetch->desc->name_length };
+
+	memcpy(address.name, fetch->desc->name, sizeof(address.name));
+	for (;;) {
+		fetch->fd = mrg_share_connect(&address);
+		if (fetch->fd != -EAGAIN)
+			break;
+		if (now_ms() >= fetch->deadline)
+			return timed_out(fetch, "connect");
+		poll(NULL, 0, CONNECT_MS);
+	}
+	if (fetch->fd == -EMFILE || fetch->fd == -ENFILE)
+		return out_of_fds(fetch);
+	return fetch->fd < 0 ? refused(fetch, &address, fetch->fd) : check_owner(fetch);
+}
+
+static void hang_up(struct fetch *fetch)
+{
+	if (fetch->fd >= 0)
+		close(fetch->fd);
+	if (fetch->owner >= 0)
+		close(fetch->owner);
+	fetch->fd = fetch->owner = -1;
+}
+
+/* ---- talking ---- */
+
+static int ask(struct fetch *fetch, uint32_t batch)
+{
+	struct share_request request = {
+		.generation = fetch->desc->generation,
+		.first = fetch->next, .batch = batch,
+	};
+	int ret;
+
+	mrg_share_head(&request.head, SHARE_REQUEST);
+	memcpy(request.token, fetch->desc->token, sizeof(request.token));
+	ret = mrg_share_send(fetch->fd, &request, sizeof(request), NULL, 0);
+	/* Refused already: the reason is there to be read. */
+	return ret == -EPIPE || ret == -ECONNRESET ? 0 : ret ? gone(fetch) : 0;
+}
+
+/* A lost acknowledgement shows when the next message does not come. */
+static void acknowledge(const struct fetch *fetch)
+{
+	struct share_ack ack = { .next = fetch->next };
+
+	mrg_share_head(&ack.head, SHARE_ACK);
+	mrg_share_send(fetch->fd, &ack, sizeof(ack), NULL, 0);
+}
+
+static int wait_message(const struct fetch *fetch)
+{
+	struct pollfd fds[2] = {
+		{ .fd = fetch->fd, .events = POLLIN },
+		{ .fd = fetch->owner, .events = POLLIN },
+	};
+	uint64_t now = now_ms();
+	int ret;
+
+	if (now >= fetch->deadline)
+		return timed_out(fetch, "receive chunks");
+	ret = poll(fds, 2, (int)(fetch->deadline - now) + 1);
+	if (ret > 0 && !fds[0].revents && fds[1].revents)
+		return gone(fetch);
+	return 0;
+}
+
+/* With unread bytes of ours on its side, an owner that hangs up resets the
+ * connection, and its last words come after the reset. */
+static ssize_t next_message(struct fetch *fetch, union share_message *message,
+			    int *fds, size_t *count)
+{
+	ssize_t length;
+	int ret;
+
+	for (;;) {
+		length = mrg_share_receive(fetch->fd, message, fds, count);
+		if (length == -ECONNRESET)
+			length = mrg_share_receive(fetch->fd, message, fds, count);
+		if (length != -EAGAIN)
+			return length;
+		ret = wait_message(fetch);
+		if (ret)
+			return ret;
+	}
+}
+
+static uint64_t expected_size(const struct fetch *fetch)
+{
+	return fetch->desc->runs[fetch->run].size;
+}
+
+static void advance(struct fetch *fetch)
+{
+	fetch->next++;
+	if (++fetch->in_run == fetch->desc->runs[fetch->run].count) {
+		fetch->run++;
+		fetch->in_run = 0;
+	}
+}
+
+static int check_chunks(const struct fetch *fetch, const struct share_chunks *chunks,
+			size_t count)
+{
+	if (share_is_ipc(fetch->desc->kind))
+		return broken(fetch, "it sent chunks of memory that has none");
+	if (chunks->first != fetch->next)
+		return broken(fetch, "it sent others than the next");
+	if (chunks->count != count)
+		return broken(fetch, "chunks and descriptors are not as many");
+	if (count > fetch->desc->chunks - fetch->next)
+		return broken(fetch, "it sent more than there are");
+	return 0;
+}
+
+/* Takes all of @fds over. */
+static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks,
+		       const int *fds, size_t count)
+{
+	int ret = check_chunks(fetch, chunks, count);
+	size_t i = 0;
+
+	while (!ret && i < count) {
+		const struct share_chunk *chunk = &chunks->chunks[i];
+
+		if (chunk->size != expected_size(fetch)) {
+			ret = broken(fetch, "a chunk has not the size that the descriptor tells");
+			break;
+		}
+		ret = fetch->sink->chunk(fetch->sink->to, fds[i], chunk->size,
+					 chunk->offset);
+		i++;
+		if (!ret)
+			advance(fetch);
+	}
+	mrg_share_close_fds(fds + i, count - i);
+	return ret;
+}
+
+static int take_message(struct fetch *fetch, union share_message *message,
+			ssize_t length, const int *fds, size_t count)
+{
+	int type = mrg_share_check_message(message, (size_t)length, false);
+
+	if (type == SHARE_CHUNKS)
+		return take_chunks(fetch, &message->chunks, fds, count);
+	mrg_share_close_fds(fds, count);
+	fetch->told = type == SHARE_ERROR;
+	if (fetch->told)
+		return mrg_gpu_fail(fetch->share, message->failure.code, "ask owner",
+				    message->failure.remedy, "%s", message->failure.cause);
+	if (type != SHARE_HANDLE || !share_is_ipc(fetch->desc->kind))
+		return broken(fetch, type == -EPROTONOSUPPORT ? "it speaks another version" :
+			      "it sent something else");
+	if (!fetch->next)
+		advance(fetch);
+	return fetch->sink->handle(fetch->sink->to, message->handle.handle);
+}
+
+static int receive_all(struct fetch *fetch)
+{
+	union share_message message;
+	int fds[SHARE_MAX_FDS], ret;
+	ssize_t length;
+	size_t count;
+
+	while (fetch->next < fetch->desc->chunks) {
+		length = next_message(fetch, &message, fds, &count);
+		if (length == -EMFILE || length == -ETIMEDOUT)
+			return (int)length;
+		if (length == -EMSGSIZE)
+			return broken(fetch, "a message is too long");
+		if (length <= 0)
+			return gone(fetch);
+		ret = take_message(fetch, &message, length, fds, count);
+		if (ret)
+			return ret;
+		acknowledge(fetch);
+		push_deadline(fetch);
+	}
+	return 0;
+}
+
+static int fetch_once(struct fetch *fetch, uint32_t batch)
+{
+	int ret = connect_owner(fetch);
+
+	if (!ret)
+		ret = ask(fetch, batch);
+	if (!ret)
+		ret = receive_all(fetch);
+	hang_up(fetch);
+	return ret;
+}
+
+/* Descriptors that find no room are cut off by the kernel; what came before
+ * stays mapped, and the rest is asked for in smaller messages. */
+int mrg_share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
+		    const struct share_sink *sink)
+{
+	struct fetch fetch = {
+		.share = share, .desc = desc, .sink = sink, .fd = -1, .owner = -1,
+	};
+	int ret;
+
+	push_deadline(&fetch);
+	for (uint32_t batch = FIRST_BATCH; batch; batch /= 8) {
+		ret = fetch_once(&fetch, batch);
+		if (ret != -EMFILE || fetch.told)
+			return ret;
+	}
+	return out_of_fds(&fetch);
+}

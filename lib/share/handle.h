@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* Inside lib/share: a process's end, what it published, what it imported. */
+#ifndef SHARE_HANDLE_H
+#define SHARE_HANDLE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <mrguard/share.h>
+
+#include "gpu/vmm.h"
+#include "share/socket.h"
+
+/* One chunk of a published range. */
+struct share_piece {
+	uint64_t addr;		/* GPU */
+	uint64_t size;
+	uint64_t id;		/* GPU: the driver's, see struct mrg_mem_chunk */
+	int fd;			/* memfd; HIP: kept once exported; or -1 */
+	uint64_t offset;	/* in the memfd */
+};
+
+/*
+ * Locking: struct mrg_share.lock is for the lists and counts; struct
+ * mrg_range.lock is held while the memory is touched, so that unpublishing
+ * waits for it.  The first is never taken under the second.
+ */
+struct mrg_range {
+	struct mrg_range *next;
+	struct mrg_share *share;
+	unsigned int published;	/* share.lock */
+	unsigned int clients;	/* share.lock: the server's references */
+	pthread_mutex_t lock;
+	bool withdrawn;		/* lock */
+	enum share_kind kind;
+	int device;
+	uint64_t addr, length, skip;
+	struct share_piece *pieces;
+	size_t count;
+	uint64_t generation;
+	uint8_t token[SHARE_TOKEN];
+	void *descriptor;
+	size_t descriptor_bytes;
+};
+
+struct share_server;
+struct share_mapping;
+
+struct mrg_share {
+	pid_t pid;
+	uint32_t timeout_ms;
+	struct mrg_gpu *gpu;
+	bool no_vmm;
+	char *dir;
+	uint8_t boot[16];
+	uint64_t netns;
+	pthread_mutex_t lock;	/* what follows */
+	pthread_cond_t imported;
+	struct share_server *server;
+	struct mrg_range *ranges;
+	struct share_mapping *mappings;
+};
+
+/** mrg_share_check() - -ECHILD in a child after fork */
+int mrg_share_check(const struct mrg_share *share);
+static inline enum gpu_vendor mrg_share_vendor(enum share_kind kind)
+{
+	return kind == SHARE_HIP_VMM || kind == SHARE_HIP_IPC ? GPU_HIP : GPU_CUDA;
+}
+
+/* server.c */
+
+/** mrg_share_serve() - start the server, if there is none yet; under the lock.
+ *  0 or -errno. */
+int mrg_share_serve(struct mrg_share *share);
+const struct share_address *mrg_share_served_at(const struct mrg_share *share);
+void mrg_share_stop(struct mrg_share *share);
+/** mrg_share_abandon() - in a child after fork: close what it has inherited */
+void mrg_share_abandon(struct mrg_share *share);
+
+/* publish.c: what the server asks */
+
+/** mrg_range_find() - the range with that name, and a reference; or NULL */
+struct mrg_range *mrg_range_find(struct mrg_share *share, uint64_t generation,
+				 const uint8_t token[SHARE_TOKEN]);
+void mrg_range_put(struct mrg_share *share, struct mrg_range *range);
+/** mrg_range_export() - fresh descriptors for chunks from @first on
+ *  @fds: OUT @count of them; Return: how many, at least 1, or -errno */
+int mrg_range_export(struct mrg_range *range, uint32_t first, uint32_t count,
+		     int *fds);
+int mrg_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle);
+void mrg_range_drop_all(struct mrg_share *share);
+
+/* fetch.c: the client's side of the protocol */
+
+/* Where chunks go. */
+struct share_sink {
+	/** takes @fd over; 0 or -errno, with the failure kept for @share */
+	int (*chunk)(void *to, int fd, uint64_t size, uint64_t offset);
+	int (*handle)(void *to, const uint8_t handle[SHARE_IPC]);
+	void *to;
+};
+
+/** mrg_share_fetch() - ask @desc's owner for its chunks.  0 or -errno. */
+int mrg_share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
+		    const struct share_sink *sink);
+
+#endif

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: MIT */
+/* Published ranges: what may be shared, and its chunks as descriptors. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "share/handle.h"
+
+/* ---- what cannot be shared ---- */
+
+static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem,
+		       uint64_t addr)
+{
+	const char *remedy = "";
+
+	switch (mem->kind) {
+	case MRG_MEM_CUDA:
+	case MRG_MEM_HIP:
+	case MRG_MEM_CUDA_VMM:
+	case MRG_MEM_HIP_VMM:
+		return 0;
+	case MRG_MEM_UNKNOWN:
+		return mrg_gpu_fail(share, -EFAULT, "check range",
+				    "publish mapped memory",
+				    "nothing is mapped at 0x%" PRIx64, addr);
+	case MRG_MEM_CUDA_POOL:
+		remedy = "allocate with cudaMalloc(), or with cuMemCreate() and a POSIX file descriptor handle type; PyTorch: backend:native";
+		break;
+	case MRG_MEM_CUDA_MANAGED:
+	case MRG_MEM_HIP_MANAGED:
+		remedy = "allocate with cudaMalloc() or hipMalloc()";
+		break;
+	default:
+		remedy = "put host memory into a memfd and use mrg_share_publish_memfds()";
+	}
+	return mrg_gpu_fail(share, -EOPNOTSUPP, "check kind", remedy,
+			    "%s memory, at 0x%" PRIx64 ", cannot be shared by this call",
+			    mrg_mem_kind_name(mem->kind), addr);
+}
+
+static int refuse_chunk(struct mrg_share *share, const struct mrg_mem_chunk *c,
+			size_t index)
+{
+	if (c->imported)
+		return mrg_gpu_fail_piece(share, -EOPNOTSUPP, (int)index, "check chunks",
+			"let the process that allocated it publish it",
+			"chunk %zu at 0x%" PRIx64 " was imported from another process, and the driver exports it no further",
+			index, c->addr);
+	if (c->handle_types & MRG_HANDLE_FABRIC)
+		return mrg_gpu_fail_piece(share, -EPERM, (int)index, "check chunks",
+			"PyTorch asks for fabric handles alone on machines that have them: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, whose memory is shared by IPC handle; else create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR too",
+			"chunk %zu at 0x%" PRIx64 " allows fabric handles only, and no file descriptors",
+			index, c->addr);
+	return mrg_gpu_fail_piece(share, -EPERM, (int)index, "check chunks",
+		"create it with requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; PyTorch: do not set TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=0, and use 2.5 or newer",
+		"chunk %zu at 0x%" PRIx64 " was allocated without a shareable handle type, which cannot be added afterwards",
+		index, c->addr);
+}
+
+static int check_chunks(struct mrg_share *share, const struct mrg_mem *mem)
+{
+	for (size_t i = 0; i < mem->count; i++) {
+		const struct mrg_mem_chunk *c = &mem->chunks[i];
+
+		if (c->device != mem->device)
+			return mrg_gpu_fail_piece(share, -EXDEV, (int)i, "check chunks",
+				"publish each device's part by itself",
+				"the range lies on device %d, and from 0x%" PRIx64 " on device %d",
+				mem->device, c->addr, c->device);
+		if (c->imported || !(c->handle_types & MRG_HANDLE_POSIX_FD))
+			return refuse_chunk(share, c, i);
+	}
+	if (mem->device < 0)
+		return mrg_gpu_fail(share, -EOPNOTSUPP, "check chunks",
+			"put host memory into a memfd and use mrg_share_publish_memfds()",
+			"the VMM memory at 0x%" PRIx64 " lies in the host's memory",
+			mem->base);
+	return 0;
+}
+
+static int check_bounds(struct mrg_share *share, const struct mrg_mem *mem,
+			uint64_t addr, uint64_t length)
+{
+	if (mem->hole && mem->chunks)
+		return mrg_gpu_fail(share, -EFAULT, "check range",
+			"publish the mapped parts one by one; PyTorch's segments get holes when their cache is emptied",
+			"nothing is mapped at 0x%" PRIx64 ", %" PRIu64 " bytes into the range",
+			mem->hole, mem->hole - addr);
+	if (mem->hole)
+		return mrg_gpu_fail(share, -ERANGE, "check range",
+			"publish each allocation by itself",
+			"the allocation at 0x%" PRIx64 " has %" PRIu64 " bytes, and the range ends %" PRIu64 " bytes past it",
+			mem->base, mem->size, addr + length - (mem->base + mem->size));
+	if (!mem->base)
+		return mrg_gpu_fail(share, -EIO, "check range", "",
+			"the driver tells no bounds of the memory at 0x%" PRIx64, addr);
+	return 0;
+}
+
+static int vet(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr,
+	       uint64_t length)
+{
+	int ret = refuse_kind(share, mem, addr);
+
+	if (!ret)
+		ret = check_bounds(share, mem, addr, length);
+	if (!ret && mem->chunks && share->no_vmm)
+		ret = mrg_gpu_fail(share, -EOPNOTSUPP, "check kind",
+				   "unset MRGUARD_SHARE_VMM",
+				   "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
+	return ret ? ret : check_chunks(share, mem);
+}
+
+/* ---- ranges ---- */
+
+static void free_range(struct mrg_range *range)
+{
+	for (size_t i = 0; i < range->count; i++)
+		if (range->pieces[i].fd >= 0)
+			close(range->pieces[i].fd);
+	pthread_mutex_destroy(&range->lock);
+	free(range->pieces);
+	free(range->descriptor);
+	free(range);
+}
+
+static struct mrg_range *new_range(struct mrg_share *share, size_t count)
+{
+	struct mrg_range *range = calloc(1, sizeof(*range));
+
+	if (!range)
+		return NULL;
+	range->pieces = calloc(count, sizeof(*range->pieces));
+	if (!range->pieces) {
+		free(range);
+		return NULL;
+	}
+	for (size_t i = 0; i < count; i++)
+		range->pieces[i].fd = -1;
+	range->count = count;
+	range->share = share;
+	range->published = 1;
+	pthread_mutex_init(&range->lock, NULL);
+	return range;
+}
+
+/* Equal neighbours become one run: 1,500 chunks of a cache are mostly one. */
+static size_t make_runs(const struct mrg_range *range, struct share_run *runs)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < range->count; i++) {
+		if (count && runs[count - 1].size == range->pieces[i].size) {
+			runs[count - 1].count++;
+			continue;
+		}
+		runs[count].size = range->pieces[i].size;
+		runs[count++].count = 1;
+	}
+	return count;
+}
+
+static int describe(struct mrg_range *range, const uint8_t device[16])
+{
+	const struct share_address *at = mrg_share_served_at(range->share);
+	struct share_descriptor desc = {
+		.kind = range->kind, .generation = range->generation,
+		.netns = range->share->netns, .addr = range->addr,
+		.skip = range->skip, .length = range->length,
+		.name_length = at->length,
+	};
+	ssize_t bytes;
+
+	memcpy(desc.token, range->token, sizeof(desc.token));
+	memcpy(desc.boot, range->share->boot, sizeof(desc.boot));
+	memcpy(desc.name, at->name, at->length);
+	if (device)
+		memcpy(desc.device, device, sizeof(desc.device));
+	desc.runs = calloc(range->count, sizeof(*desc.runs));
+	if (!desc.runs)
+		return -ENOMEM;
+	desc.run_count = make_runs(range, desc.runs);
+	bytes = mrg_share_encode(&desc, &range->descriptor);
+	free(desc.runs);
+	if (bytes < 0)
+		return (int)bytes;
+	range->descriptor_bytes = (size_t)bytes;
+	return 0;
+}
+
+static bool is_same(const struct mrg_range *a, const struct mrg_range *b)
+{
+	if (a->kind != b->kind || a->addr != b->addr || a->length != b->length ||
+	    a->count != b->count || a->kind == SHARE_HOST)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!a->pieces[i].id || a->pieces[i].id != b->pieces[i].id ||
+		    a->pieces[i].size != b->pieces[i].size)
+			return false;
+	return true;
+}
+
+static struct mrg_range *find_same(const struct mrg_share *share,
+				   const struct mrg_range *range)
+{
+	struct mrg_range *r;
+
+	for (r = share->ranges; r; r = r->next)
+		if (r->published && is_same(r, range))
+			return r;
+	return NULL;
+}
+
+static int enlist(struct mrg_share *share, struct mrg_range *range,
+		  const uint8_t device[16])
+{
+	int ret = mrg_share_serve(share);
+
+	if (ret)
+		return ret;
+	if (mrg_share_random(&range->generation, sizeof(range->generation)) ||
+	    mrg_share_random(range->token, sizeof(range->token)))
+		return -EIO;
+	ret = describe(range, device);
+	if (ret)
+		return ret;
+	range->next = share->ranges;
+	share->ranges = range;
+	return 0;
+}
+
+/* Takes @range over. */
+static int publish(struct mrg_share *share, struct mrg_range *range,
+		   const uint8_t device[16], struct mrg_range **out)
+{
+	struct mrg_range *same;
+	int ret = 0;
+
+	pthread_mutex_lock(&share->lock);
+	same = find_same(share, range);
+	if (same)
+		same->published++;
+	else
+		ret = enlist(share, range, device);
+	pthread_mutex_unlock(&share->lock);
+	if (same || ret)
+		free_range(range);
+	if (ret)
+		return mrg_gpu_fail(share, ret, "start server",
+				    "see MRGUARD_SHARE_DIR, the limit of file descriptors, and memory",
+				    "the server could not be set up: %s", strerror(-ret));
+	*out = same ? same : range;
+	return 0;
+}
+
+static enum share_kind kind_of(const struct mrg_mem *mem)
+{
+	switch (mem->kind) {
+	case MRG_MEM_CUDA_VMM:
+		return SHARE_CUDA_VMM;
+	case MRG_MEM_HIP_VMM:
+		return SHARE_HIP_VMM;
+	case MRG_MEM_HIP:
+		return SHARE_HIP_IPC;
+	default:
+		return SHARE_CUDA_IPC;
+	}
+}
+
+static struct mrg_range *gpu_range(struct mrg_share *share,
+				   const struct mrg_mem *mem, uint64_t addr,
+				   uint64_t length)
+{
+	size_t count = mem->chunks ? mem->count : 1;
+	struct mrg_range *range = new_range(share, count);
+
+	if (!range)
+		return NULL;
+	range->kind = kind_of(mem);
+	range->device = mem->device;
+	range->addr = addr;
+	range->length = length;
+	range->skip = addr - mem->base;
+	range->pieces[0].addr = mem->base;
+	range->pieces[0].size = mem->size;
+	range->pieces[0].id = mem->id;
+	for (size_t i = 0; i < mem->count; i++) {
+		range->pieces[i].addr = mem->chunks[i].addr;
+		range->pieces[i].size = mem->chunks[i].size;
+		range->pieces[i].id = mem->chunks[i].id;
+	}
+	return range;
+}
+
+/* Told here and not to a peer later.  ROCm is not asked ahead: an export there
+ * is not without effects. */
+static int try_handle(struct mrg_range *range)
+{
+	struct gpu_ipc_handle handle;
+
+	return range->kind == SHARE_CUDA_IPC ? mrg_range_handle(range, &handle) : 0;
+}
+
+int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
+		      struct mrg_range **out)
+{
+	struct mrg_range *range = NULL;
+	struct mrg_mem mem;
+	int ret = mrg_share_check(share);
+
+	if (ret)
+		return ret;
+	if (!share->gpu)
+		return mrg_gpu_fail(share, -EINVAL, "check range",
+				    "pass a GPU handle to mrg_share_open()",
+				    "the handle was opened without one for GPU memory");
+	ret = mrg_gpu_classify(share->gpu, addr, length, &mem);
+	if (ret) {
+		mrg_gpu_fail_owner(share->gpu, share);
+		return ret;
+	}
+	ret = vet(share, &mem, addr, length);
+	if (!ret) {
+		range = gpu_range(share, &mem, addr, length);
+		ret = range ? try_handle(range) :
+			mrg_gpu_fail(share, -ENOMEM, "publish", "", "no memory");
+	}
+	if (ret && range)
+		free_range(range);
+	if (!ret)
+		ret = publish(share, range, mem.uuid, out);
+	mrg_mem_release(&mem);
+	return ret;
+}
+
+/* ---- host memory ---- */
+
+static int check_memfd(struct mrg_share *share, const struct mrg_memfd *m, size_t index)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	int seals = fcntl(m->fd, F_GET_SEALS);
+	struct stat st;
+
+	if (seals < 0 || fstat(m->fd, &st))
+		return mrg_gpu_fail_piece(share, -EINVAL, (int)index, "check memfd",
+			"use memfd_create() with MFD_ALLOW_SEALING",
+			"descriptor %d of stretch %zu is no memfd", m->fd, index);
+	if (!(seals & F_SEAL_SHRINK))
+		return mrg_gpu_fail_piece(share, -EPERM, (int)index, "check memfd",
+			"fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)",
+			"the memfd of stretch %zu can be shortened, which would end a peer with SIGBUS",
+			index);
+	if (!m->length || m->offset % page || m->length % page ||
+	    m->offset > (uint64_t)st.st_size ||
+	    m->length > (uint64_t)st.st_size - m->offset)
+		return mrg_gpu_fail_piece(share, -EINVAL, (int)index, "check memfd", "",
+			"stretch %zu (offset %" PRIu64 ", %" PRIu64 " bytes) is not whole pages within the file of %" PRIu64 " bytes",
+			index, m->offset, m->length, (uint64_t)st.st_size);
+	return 0;
+}
+
+static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds,
+			size_t count)
+{
+	uint64_t total = 0;
+
+	if (!count || count > SHARE_MAX_CHUNKS)
+		return mrg_gpu_fail(share, count ? -E2BIG : -EINVAL, "check memfd", "",
+				    "%zu stretches, and 1 to %u can be shared", count,
+				    SHARE_MAX_CHUNKS);
+	for (size_t i = 0; i < count; i++) {
+		int ret = check_memfd(share, &fds[i], i);
+
+		if (ret)
+			return ret;
+		if (fds[i].length > SHARE_MAX_BYTES - total)
+			return mrg_gpu_fail(share, -E2BIG, "check memfd", "",
+					    "the stretches are larger than %llu bytes",
+					    SHARE_MAX_BYTES);
+		total += fds[i].length;
+	}
+	return 0;
+}
+
+/* Stretches of one memfd share one descriptor, however many they are. */
+static int keep_memfd(struct mrg_range *range, const struct mrg_memfd *fds, size_t i)
+{
+	struct share_piece *piece = &range->pieces[i];
+
+	piece->size = fds[i].length;
+	piece->offset = fds[i].offset;
+	range->length += fds[i].length;
+	if (i && fds[i].fd == fds[i - 1].fd)
+		return 0;
+	piece->fd = fcntl(fds[i].fd, F_DUPFD_CLOEXEC, 3);
+	return piece->fd < 0 ? -errno : 0;
+}
+
+int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fds,
+			     size_t count, struct mrg_range **out)
+{
+	struct mrg_range *range;
+	int ret = mrg_share_check(share);
+
+	if (!ret)
+		ret = check_memfds(share, fds, count);
+	if (ret)
+		return ret;
+	range = new_range(share, count);
+	if (!range)
+		return mrg_gpu_fail(share, -ENOMEM, "publish", "", "no memory");
+	range->kind = SHARE_HOST;
+	range->device = -1;
+	for (size_t i = 0; i < count && !ret; i++)
+		ret = keep_memfd(range, fds, i);
+	if (ret) {
+		free_range(range);
+		return mrg_gpu_fail(share, ret, "publish",
+				    "raise the limit (ulimit -n)",
+				    "a descriptor could not be duplicated: %s",
+				    strerror(-ret));
+	}
+	return publish(share, range, NULL, out);
+}
+
+/* ---- withdrawing ---- */
+
+static void unlink_range(struct mrg_range *range)
+{
+	struct mrg_range **at = &range->share->ranges;
+
+	while (*at != range)
+		at = &(*at)->next;
+	*at = range->next;
+}
+
+/* The server may be in the middle of it: taking the lock waits for that.  The
+ * range lives on until its last client is gone; share == NULL says that the
+ * owner has done with it. */
+static void withdraw(struct mrg_range *range)
+{
+	pthread_mutex_lock(&range->lock);
+	range->withdrawn = true;
+	pthread_mutex_unlock(&range->lock);
+}
+
+void mrg_share_unpublish(struct mrg_range *range)
+{
+	struct mrg_share *share;
+	bool last, idle;
+
+	if (!range || mrg_share_check(range->share))
+		return;
+	share = range->share;
+	pthread_mutex_lock(&share->lock);
+	last = !--range->published;
+	if (last)
+		unlink_range(range);
+	pthread_mutex_unlock(&share->lock);
+	if (!last)
+		return;
+	withdraw(range);
+	pthread_mutex_lock(&share->lock);
+	idle = !range->clients;
+	range->share = NULL;
+	pthread_mutex_unlock(&share->lock);
+	if (idle)
+		free_range(range);
+}
+
+void mrg_range_drop_all(struct mrg_share *share)
+{
+	struct mrg_range *range;
+
+	while ((range = share->ranges)) {
+		share->ranges = range->next;
+		free_range(range);
+	}
+}
+
+size_t mrg_range_descriptor(const struct mrg_range *range, const void **bytes)
+{
+	*bytes = range->descriptor;
+	return range->descriptor_bytes;
+}
+
+uint64_t mrg_range_generation(const struct mrg_range *range)
+{
+	return range->generation;
+}
+
+/* ---- for the server ---- */
+
+/* The time that it takes tells nothing of the token. */
+static bool same_token(const uint8_t *a, const uint8_t *b)
+{
+	uint8_t differ = 0;
+
+	for (int i = 0; i < SHARE_TOKEN; i++)
+		differ |= a[i] ^ b[i];
+	return !differ;
+}
+
+struct mrg_range *mrg_range_find(struct mrg_share *share, uint64_t generation,
+				 const uint8_t token[SHARE_TOKEN])
+{
+	struct mrg_range *range;
+
+	pthread_mutex_lock(&share->lock);
+	for (range = share->ranges; range; range = range->next)
+		if (range->generation == generation && same_token(range->token, token))
+			break;
+	if (range)
+		range->clients++;
+	pthread_mutex_unlock(&share->lock);
+	return range;
+}
+
+static int export_memfd(const struct mrg_range *range, size_t index)
+{
+	const struct share_piece *piece = &range->pieces[index];
+	int fd;
+
+	while (piece->fd < 0)
+		piece--;
+	fd = fcntl(piece->fd, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Some ROCm releases give the second export of an allocation the number of the
+ * first descriptor, which is closed by then: there the first is kept, and
+ * copies go out.
+ */
+static int export_kept(struct mrg_range *range, struct share_piece *piece)
+{
+	int fd, ret;
+
+	if (piece->fd < 0) {
+		ret = mrg_gpu_export_chunk(range->share->gpu, GPU_HIP, piece->addr,
+					   piece->id, &fd);
+		if (ret)
+			return ret;
+		piece->fd = fd;
+	}
+	fd = fcntl(piece->fd, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? -errno : fd;
+}
+
+static int export_one(struct mrg_range *range, size_t index)
+{
+	struct share_piece *piece = &range->pieces[index];
+	int fd = -1, ret;
+
+	if (range->kind == SHARE_HOST)
+		return export_memfd(range, index);
+	if (range->kind == SHARE_HIP_VMM)
+		return export_kept(range, piece);
+	ret = mrg_gpu_export_chunk(range->share->gpu, GPU_CUDA, piece->addr, piece->id,
+				   &fd);
+	return ret ? ret : fd;
+}
+
+int mrg_range_export(struct mrg_range *range, uint32_t first, uint32_t count, int *fds)
+{
+	uint32_t done = 0;
+	int ret = 0;
+
+	pthread_mutex_lock(&range->lock);
+	if (range->withdrawn)
+		ret = -ESTALE;
+	while (!ret && done < count) {
+		ret = export_one(range, first + done);
+		if (ret >= 0) {
+			fds[done++] = ret;
+			ret = 0;
+		} else if (range->share->gpu) {
+			mrg_gpu_fail_owner(range->share->gpu, range->share);
+		}
+	}
+	pthread_mutex_unlock(&range->lock);
+	if (!ret || (ret == -EMFILE && done))
+		return (int)done;
+	mrg_share_close_fds(fds, done);
+	return ret;
+}
+
+int mrg_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle)
+{
+	const struct share_piece *piece = &range->pieces[0];
+	int ret = -ESTALE;
+
+	pthread_mutex_lock(&range->lock);
+	if (!range->withdrawn) {
+		ret = mrg_gpu_ipc_export(range->share->gpu, mrg_share_vendor(range->kind),
+					 range->device, piece->addr, piece->id, handle);
+		mrg_gpu_fail_owner(range->share->gpu, range->share);
+	}
+	pthread_mutex_unlock(&range->lock);
+	return ret;
+}
+
+void mrg_range_put(struct mrg_share *share, struct mrg_range *range)
+{
+	bool gone;
+
+	pthread_mutex_lock(&share->lock);
+	range->clients--;
+	gone = !range->clients && !range->published && !range->share;
+	pthread_mutex_unlock(&share->lock);
+	if (gone)
+		free_range(range);
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The server: one thread, one epoll set, no call that blocks.
+ *
+ * A client sends a request; chunks go out in batches, and at most WINDOW
+ * batches are on their way before the client has acknowledged the first: so
+ * exporting here and importing there overlap, few descriptors are open at a
+ * time, and a client that stops reading pins no more than that.  Each turn of
+ * the loop gives each client one batch at most, so none waits for another's
+ * buffer.  Who makes no progress is dropped.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "share/handle.h"
+
+#define MAX_CLIENTS	64
+#define BATCH		32	/* chunks a message */
+#define WINDOW		4	/* messages under way */
+#define REQUEST_MS	2000	/* to send the request, once connected */
+#define RETRY_MS	10	/* after the kernel took no more descriptors */
+#define PAUSE_MS	100	/* without accepting, when none are left */
+#define NEVER		UINT64_MAX
+
+enum state { FREE, CONNECTED, SENDING, FINISHED };
+
+struct client {
+	enum state state;
+	int fd;
+	struct mrg_range *range;
+	uint32_t next;		/* chunk to send */
+	uint32_t acked;
+	uint32_t batch;
+	int anchor;
+	int trouble;		/* what sending waits for, -errno */
+	uint64_t deadline, retry_at;
+};
+
+struct share_server {
+	struct mrg_share *share;
+	struct share_address address;
+	pthread_t thread;
+	int listener, wake, epoll;
+	bool stop;		/* atomic */
+	uint64_t paused_until;
+	struct client clients[MAX_CLIENTS];
+};
+
+/* Tags of epoll events; clients have their index. */
+enum { TAG_LISTENER = MAX_CLIENTS, TAG_WAKE };
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static int watch(const struct share_server *server, int op, int fd, uint32_t tag,
+		 uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u32 = tag };
+
+	return epoll_ctl(server->epoll, op, fd, &event) ? -errno : 0;
+}
+
+/* ---- clients ---- */
+
+static void drop(struct share_server *server, struct client *client)
+{
+	if (client->range)
+		mrg_range_put(server->share, client->range);
+	if (client->anchor >= 0)
+		close(client->anchor);
+	close(client->fd);
+	memset(client, 0, sizeof(*client));
+	client->anchor = client->fd = -1;
+}
+
+static void send_error(int fd, int code, const char *cause, const char *remedy)
+{
+	struct share_failure failure = { .code = code };
+
+	mrg_share_head(&failure.head, SHARE_ERROR);
+	strncpy(failure.cause, cause, sizeof(failure.cause) - 1);
+	strncpy(failure.remedy, remedy, sizeof(failure.remedy) - 1);
+	mrg_share_send(fd, &failure, sizeof(failure), NULL, 0);
+}
+
+static void reject(struct share_server *server, struct client *client, int code,
+		   const char *cause, const char *remedy)
+{
+	send_error(client->fd, code, cause, remedy);
+	drop(server, client);
+}
+
+/* An export failed; where the driver told why, the peer is told too. */
+static void reject_export(struct share_server *server, struct client *client, int code)
+{
+	struct mrg_error error;
+
+	if (code == -ESTALE)
+		reject(server, client, code,
+		       "the owner withdrew the range, or freed its memory",
+		       "get its new descriptor");
+	else if (code == -EMFILE)
+		reject(server, client, code,
+		       "the owner's process can open no more files",
+		       "raise its limit (ulimit -n): file descriptors ran out, memory did not");
+	else if (!mrg_share_last_error(server->share, &error) && error.code == code)
+		reject(server, client, code, error.cause, error.remedy);
+	else
+		reject(server, client, code, strerror(-code), "");
+}
+
+static void start_request(struct share_server *server, struct client *client,
+			  const struct share_request *request)
+{
+	client->range = mrg_range_find(server->share, request->generation,
+				       request->token);
+	if (!client->range) {
+		reject(server, client, -ESTALE,
+		       "the owner has no range of that generation and token",
+		       "get its new descriptor");
+		return;
+	}
+	if (request->first >= client->range->count) {
+		reject(server, client, -EPROTO, "the range has fewer chunks", "");
+		return;
+	}
+	client->state = SENDING;
+	client->next = client->acked = request->first;
+	client->batch = request->batch < BATCH ? request->batch : BATCH;
+	client->deadline = now_ms() + server->share->timeout_ms;
+}
+
+static void take_ack(struct share_server *server, struct client *client,
+		     const struct share_ack *ack)
+{
+	if (ack->next <= client->acked || ack->next > client->next) {
+		reject(server, client, -EPROTO, "an acknowledgement of nothing", "");
+		return;
+	}
+	client->acked = ack->next;
+	client->deadline = now_ms() + server->share->timeout_ms;
+	if (client->acked == client->range->count)
+		client->state = FINISHED;
+}
+
+static void read_client(struct share_server *server, struct client *client)
+{
+	union share_message message;
+	int fds[SHARE_MAX_FDS], type;
+	size_t count;
+	ssize_t length;
+
+	length = mrg_share_receive(client->fd, &message, fds, &count);
+	if (length == -EAGAIN)
+		return;
+	mrg_share_close_fds(fds, count);
+	if (length <= 0 || count) {
+		drop(server, client);
+		return;
+	}
+	type = mrg_share_check_message(&message, (size_t)length, true);
+	if (type == -EPROTONOSUPPORT)
+		reject(server, client, type, "the owner speaks another version",
+		       "run the same version of libmrguard in both processes");
+	else if (type == SHARE_REQUEST && client->state == CONNECTED)
+		start_request(server, client, &message.request);
+	else if (type == SHARE_ACK && client->state == SENDING)
+		take_ack(server, client, &message.ack);
+	else
+		drop(server, client);
+}
+
+/* ---- sending ---- */
+
+static bool has_work(const struct client *client, uint64_t now)
+{
+	return client->state == SENDING && client->next < client->range->count &&
+	       client->next - client->acked < client->batch * WINDOW &&
+	       client->retry_at <= now;
+}
+
+/*
+ * While no other exported descriptor is open in the system, each export and
+ * close of one costs 1 ms (H200, driver 580); while one is, 40 us.  So a
+ * request's first stays open until its end.
+ */
+static void close_sent(struct client *client, const int *fds, size_t count)
+{
+	size_t kept = 0;
+
+	if (client->anchor < 0 && share_is_vmm(client->range->kind) &&
+	    client->range->count > 1) {
+		client->anchor = fds[0];
+		kept = 1;
+	}
+	mrg_share_close_fds(fds + kept, count - kept);
+}
+
+/* Long enough for others to give descriptors back, and short enough that the
+ * peer hears of it before its own patience ends. */
+static void wait_a_little(struct share_server *server, struct client *client, int why)
+{
+	uint64_t now = now_ms();
+
+	if (!client->trouble)
+		client->deadline = now + server->share->timeout_ms / 2;
+	client->trouble = why;
+	client->retry_at = now + RETRY_MS;
+}
+
+/* -ETOOMANYREFS: the user has as many descriptors under way in messages as
+ * RLIMIT_NOFILE allows him; it passes when peers read theirs. */
+static bool passes(int code)
+{
+	return code == -EAGAIN || code == -ETOOMANYREFS || code == -EMFILE ||
+	       code == -ENOBUFS;
+}
+
+static void send_chunks(struct share_server *server, struct client *client)
+{
+	struct mrg_range *range = client->range;
+	uint32_t left = (uint32_t)range->count - client->next;
+	struct share_chunks message = { .first = client->next };
+	int fds[SHARE_MAX_FDS], ret;
+
+	ret = mrg_range_export(range, client->next,
+			       left < client->batch ? left : client->batch, fds);
+	if (ret == -EMFILE) {
+		wait_a_little(server, client, ret);
+		return;
+	}
+	if (ret < 0) {
+		reject_export(server, client, ret);
+		return;
+	}
+	mrg_share_head(&message.head, SHARE_CHUNKS);
+	message.count = (uint32_t)ret;
+	for (uint32_t i = 0; i < message.count; i++) {
+		message.chunks[i].size = range->pieces[client->next + i].size;
+		message.chunks[i].offset = range->pieces[client->next + i].offset;
+	}
+	ret = mrg_share_send(client->fd, &message,
+			     mrg_share_message_bytes(SHARE_CHUNKS, message.count),
+			     fds, message.count);
+	if (ret) {
+		mrg_share_close_fds(fds, message.count);
+	} else {
+		close_sent(client, fds, message.count);
+		client->next += message.count;
+		client->trouble = 0;
+	}
+	if (passes(ret))
+		wait_a_little(server, client, ret);
+	else if (ret)
+		drop(server, client);
+}
+
+static void send_handle(struct share_server *server, struct client *client)
+{
+	struct gpu_ipc_handle handle;
+	struct share_handle message;
+	int ret = mrg_range_handle(client->range, &handle);
+
+	if (ret) {
+		reject_export(server, client, ret);
+		return;
+	}
+	mrg_share_head(&message.head, SHARE_HANDLE);
+	memcpy(message.handle, handle.bytes, sizeof(message.handle));
+	ret = mrg_share_send(client->fd, &message, sizeof(message), NULL, 0);
+	client->next = 1;
+	if (ret)
+		drop(server, client);
+}
+
+static void serve(struct share_server *server, uint64_t now)
+{
+	for (int i = 0; i < MAX_CLIENTS; i++) {
+		struct client *client = &server->clients[i];
+
+		if (!has_work(client, now))
+			continue;
+		if (share_is_ipc(client->range->kind))
+			send_handle(server, client);
+		else
+			send_chunks(server, client);
+	}
+}
+
+static void expire(struct share_server *server, uint64_t now)
+{
+	for (int i = 0; i < MAX_CLIENTS; i++) {
+		struct client *client = &server->clients[i];
+
+		if (client->state == FREE || client->deadline > now)
+			continue;
+		if (client->trouble == -EMFILE)
+			reject_export(server, client, -EMFILE);
+		else
+			drop(server, client);
+	}
+}
+
+/* ---- new clients ---- */
+
+/* One that has sent no request yet makes room: it has shown no token. */
+static struct client *find_place(struct share_server *server)
+{
+	struct client *idle = NULL;
+
+	for (int i = 0; i < MAX_CLIENTS; i++) {
+		struct client *client = &server->clients[i];
+
+		if (client->state == FREE)
+			return client;
+		if (client->state == CONNECTED &&
+		    (!idle || client->deadline < idle->deadline))
+			idle = client;
+	}
+	if (idle)
+		drop(server, idle);
+	return idle;
+}
+
+static void admit(struct share_server *server, int fd)
+{
+	struct client *client;
+	uid_t uid;
+	pid_t pid;
+
+	if (mrg_share_peer(fd, &uid, &pid) || !mrg_share_may_ask(uid)) {
+		send_error(fd, -EACCES, "the owner runs as another user",
+			   "run both processes as the same user, or the importer as root");
+		close(fd);
+		return;
+	}
+	client = find_place(server);
+	if (!client || watch(server, EPOLL_CTL_ADD, fd,
+			     (uint32_t)(client - server->clients), EPOLLIN)) {
+		send_error(fd, -EBUSY, "the owner serves as many peers as it can",
+			   "try again later");
+		close(fd);
+		return;
+	}
+	client->state = CONNECTED;
+	client->fd = fd;
+	client->deadline = now_ms() + (server->share->timeout_ms < REQUEST_MS ?
+				       server->share->timeout_ms : REQUEST_MS);
+}
+
+static void set_listening(struct share_server *server, bool on)
+{
+	watch(server, EPOLL_CTL_MOD, server->listener, TAG_LISTENER, on ? EPOLLIN : 0);
+	server->paused_until = on ? NEVER : now_ms() + PAUSE_MS;
+}
+
+static void accept_one(struct share_server *server)
+{
+	int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0)
+		admit(server, fd);
+	else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+		set_listening(server, false);
+}
+
+/* ---- the loop ---- */
+
+static int next_timeout(const struct share_server *server, uint64_t now)
+{
+	uint64_t at = server->paused_until;
+
+	for (int i = 0; i < MAX_CLIENTS; i++) {
+		const struct client *client = &server->clients[i];
+
+		if (client->state == FREE)
+			continue;
+		if (has_work(client, now))
+			return 0;
+		if (client->deadline < at)
+			at = client->deadline;
+		if (client->retry_at > now && client->retry_at < at)
+			at = client->retry_at;
+	}
+	if (at == NEVER)
+		return -1;
+	return at <= now ? 0 : (int)(at - now) + 1;
+}
+
+static void handle(struct share_server *server, const struct epoll_event *event)
+{
+	struct client *client;
+
+	if (event->data.u32 == TAG_LISTENER) {
+		accept_one(server);
+		return;
+	}
+	if (event->data.u32 >= MAX_CLIENTS)
+		return;
+	client = &server->clients[event->data.u32];
+	if (client->state != FREE)
+		read_client(server, client);
+}
+
+static void turn(struct share_server *server)
+{
+	struct epoll_event events[16];
+	uint64_t now = now_ms();
+	int count;
+
+	count = epoll_wait(server->epoll, events, 16, next_timeout(server, now));
+	for (int i = 0; i < count; i++)
+		handle(server, &events[i]);
+	now = now_ms();
+	if (server->paused_until <= now)
+		set_listening(server, true);
+	serve(server, now);
+	expire(server, now);
+}
+
+static void *run(void *arg)
+{
+	struct share_server *server = arg;
+
+	pthread_setname_np(pthread_self(), "mrguard-share");
+	while (!__atomic_load_n(&server->stop, __ATOMIC_ACQUIRE))
+		turn(server);
+	for (int i = 0; i < MAX_CLIENTS; i++)
+		if (server->clients[i].state != FREE)
+			drop(server, &server->clients[i]);
+	return NULL;
+}
+
+/* ---- starting and stopping ---- */
+
+/* The application's signals are not for this thread. */
+static int start_thread(struct share_server *server)
+{
+	sigset_t all, before;
+	int ret;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ret = -pthread_create(&server->thread, NULL, run, server);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return ret;
+}
+
+static int open_all(struct share_server *server)
+{
+	int ret;
+
+	server->listener = mrg_share_listen(&server->address);
+	if (server->listener < 0)
+		return server->listener;
+	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (server->wake < 0)
+		return -errno;
+	server->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (server->epoll < 0)
+		return -errno;
+	ret = watch(server, EPOLL_CTL_ADD, server->listener, TAG_LISTENER, EPOLLIN);
+	return ret ? ret : watch(server, EPOLL_CTL_ADD, server->wake, TAG_WAKE, EPOLLIN);
+}
+
+static void close_own(struct share_server *server)
+{
+	if (server->listener >= 0)
+		close(server->listener);
+	if (server->wake >= 0)
+		close(server->wake);
+	if (server->epoll >= 0)
+		close(server->epoll);
+	free(server);
+}
+
+/* A child of fork() may have the listening socket too, and would keep the
+ * address answering; shutdown() ends it for both. */
+static void close_all(struct share_server *server)
+{
+	if (server->listener >= 0) {
+		shutdown(server->listener, SHUT_RDWR);
+		if (!share_is_abstract(&server->address))
+			unlink(server->address.name);
+	}
+	close_own(server);
+}
+
+int mrg_share_serve(struct mrg_share *share)
+{
+	struct share_server *server;
+	int ret;
+
+	if (share->server)
+		return 0;
+	server = calloc(1, sizeof(*server));
+	if (!server)
+		return -ENOMEM;
+	server->share = share;
+	server->listener = server->wake = server->epoll = -1;
+	server->paused_until = NEVER;
+	for (int i = 0; i < MAX_CLIENTS; i++)
+		server->clients[i].fd = server->clients[i].anchor = -1;
+	ret = mrg_share_name(share->dir, &server->address);
+	if (!ret)
+		ret = open_all(server);
+	if (!ret)
+		ret = start_thread(server);
+	if (ret) {
+		close_all(server);
+		return ret;
+	}
+	share->server = server;
+	return 0;
+}
+
+const struct share_address *mrg_share_served_at(const struct mrg_share *share)
+{
+	return &share->server->address;
+}
+
+void mrg_share_stop(struct mrg_share *share)
+{
+	struct share_server *server = share->server;
+	uint64_t one = 1;
+
+	if (!server)
+		return;
+	__atomic_store_n(&server->stop, true, __ATOMIC_RELEASE);
+	while (write(server->wake, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	pthread_join(server->thread, NULL);
+	close_all(server);
+	share->server = NULL;
+}
+
+void mrg_share_abandon(struct mrg_share *share)
+{
+	if (share->server)
+		close_own(share->server);
+}

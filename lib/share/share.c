@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "share/handle.h"
+
+#define TIMEOUT_MS	5000
+
+static int choose_dir(struct mrg_share *share, const char *dir)
+{
+	struct share_address probe;
+
+	if (!dir)
+		dir = secure_getenv("MRGUARD_SHARE_DIR");
+	if (!dir || !*dir)
+		return 0;
+	share->dir = strdup(dir);
+	if (!share->dir)
+		return -ENOMEM;
+	return mrg_share_name(share->dir, &probe);
+}
+
+static bool vmm_is_off(void)
+{
+	const char *value = secure_getenv("MRGUARD_SHARE_VMM");
+
+	return value && !strcmp(value, "0");
+}
+
+int mrg_share_open(struct mrg_share **out, const struct mrg_share_opts *opts)
+{
+	struct mrg_share_opts o;
+	struct mrg_share *share;
+	int ret;
+
+	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) || o.reserved)
+		return -EINVAL;
+	share = calloc(1, sizeof(*share));
+	if (!share)
+		return -ENOMEM;
+	ret = choose_dir(share, o.dir);
+	if (ret) {
+		free(share->dir);
+		free(share);
+		return ret;
+	}
+	share->pid = getpid();
+	share->timeout_ms = o.timeout_ms ? o.timeout_ms : TIMEOUT_MS;
+	share->gpu = o.gpu;
+	share->no_vmm = vmm_is_off();
+	share->netns = mrg_share_netns();
+	mrg_share_boot_id(share->boot);
+	pthread_mutex_init(&share->lock, NULL);
+	pthread_cond_init(&share->imported, NULL);
+	*out = share;
+	return 0;
+}
+
+/* In a child, locks may be held by threads that it has not: none is taken. */
+void mrg_share_close(struct mrg_share *share)
+{
+	if (!share)
+		return;
+	if (share->pid == getpid()) {
+		mrg_share_stop(share);
+		mrg_range_drop_all(share);
+		pthread_mutex_destroy(&share->lock);
+		pthread_cond_destroy(&share->imported);
+	} else {
+		mrg_share_abandon(share);
+	}
+	free(share->dir);
+	free(share);
+}
+
+int mrg_share_check(const struct mrg_share *share)
+{
+	if (share->pid == getpid())
+		return 0;
+	return mrg_gpu_fail(share, -ECHILD, "check process",
+			    "open a handle in the child",
+			    "the handle was opened by process %d, and this is its child %d",
+			    (int)share->pid, (int)getpid());
+}
+
+int mrg_share_last_error(const struct mrg_share *share, struct mrg_error *error)
+{
+	return mrg_gpu_fail_read(share, error);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Unix sockets of the sequenced-packet kind: addresses, peers, messages with
+ * file descriptors.  No call here blocks. */
+#ifndef SHARE_SOCKET_H
+#define SHARE_SOCKET_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "share/wire.h"
+
+struct share_address {
+	char name[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	size_t length;		/* a path's with its zero */
+};
+
+static inline bool share_is_abstract(const struct share_address *address)
+{
+	return !address->name[0];
+}
+
+/** mrg_share_name() - a fresh address: abstract, or in @dir.  0; -ENAMETOOLONG;
+ *  -EIO. */
+int mrg_share_name(const char *dir, struct share_address *address);
+/** mrg_share_listen() - the listening socket, or -errno */
+int mrg_share_listen(const struct share_address *address);
+/** mrg_share_connect() - a connected socket, or -errno; -EAGAIN: later */
+int mrg_share_connect(const struct share_address *address);
+/** mrg_share_peer() - who is at the other end.  @pid is 0 for a process that
+ *  this PID namespace does not show. */
+int mrg_share_peer(int fd, uid_t *uid, pid_t *pid);
+/** mrg_share_may_ask() - a peer of @uid may be served: the own one, and root */
+bool mrg_share_may_ask(uid_t uid);
+/** mrg_share_may_answer() - a server of @uid may be believed: likewise, and
+ *  root believes the one that it was sent to */
+bool mrg_share_may_answer(uid_t uid);
+/** mrg_share_send() - 0 or -errno */
+int mrg_share_send(int fd, const void *message, size_t length, const int *fds,
+		   size_t count);
+/**
+ * mrg_share_receive() - one message
+ * @fds, @count: OUT its descriptors, all above 2, the caller's to close
+ *
+ * Return: its length; 0 at the end; -EAGAIN; -EMSGSIZE (too long); -EMFILE
+ * (descriptors were cut off for want of room: none is left open); -errno.
+ */
+ssize_t mrg_share_receive(int fd, union share_message *message,
+			  int fds[SHARE_MAX_FDS], size_t *count);
+void mrg_share_close_fds(const int *fds, size_t count);
+
+/** mrg_share_netns() - the network namespace's inode; 0 = not known */
+uint64_t mrg_share_netns(void);
+/** mrg_share_boot_id() - zeros where it is not known */
+void mrg_share_boot_id(uint8_t id[16]);
+/** mrg_share_random() - 0 or -EIO */
+int mrg_share_random(void *bytes, size_t length);
+
+#endif
