@@ -40,14 +40,34 @@ void pattern_fill(void *buf, uint64_t offset, uint64_t length,
 		  unsigned int round)
 {
 	unsigned char *to = buf;
+	size_t n;
 
-	while (length) {
-		size_t n = part_of_word(to, offset, length, round);
+	for (; length; to += n, offset += n, length -= n) {
+		uint64_t word = word_at(offset, round);
 
-		to += n;
-		offset += n;
-		length -= n;
+		/* Nearly all are whole words, and gigabytes pass here. */
+		n = sizeof(word);
+		if (offset & 7 || length < n)
+			n = part_of_word(to, offset, length, round);
+		else
+			memcpy(to, &word, sizeof(word));
 	}
+}
+
+/* Bytes up to the first word that is not as it should be. */
+static uint64_t right_words(const unsigned char *found, uint64_t offset,
+			    uint64_t length, unsigned int round)
+{
+	uint64_t done = 0, word;
+
+	if (offset & 7)
+		return 0;
+	for (; length - done >= sizeof(word); done += sizeof(word)) {
+		memcpy(&word, found + done, sizeof(word));
+		if (word != word_at(offset + done, round))
+			break;
+	}
+	return done;
 }
 
 bool pattern_origin(uint64_t word, uint64_t size, uint64_t *offset,
@@ -102,17 +122,20 @@ uint64_t pattern_check(const void *buf, uint64_t offset, uint64_t length,
 	const unsigned char *found = buf;
 	struct pattern_fault run = { 0 }, f;
 	uint64_t wrong = 0;
-	size_t n;
+	uint64_t n;
 
 	for (; length; found += n, offset += n, length -= n) {
 		unsigned char right[8];
 
+		n = right_words(found, offset, length, round);
+		if (n)
+			continue;
 		n = part_of_word(right, offset, length, round);
 		if (!memcmp(found, right, n))
 			continue;
 		for (size_t i = 0; i < n; i++)
 			wrong += found[i] != right[i];
-		judge(found, offset, n, size, &f);
+		judge(found, offset, (size_t)n, size, &f);
 		if (join(&run, &f))
 			continue;
 		if (run.length)

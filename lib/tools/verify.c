@@ -123,9 +123,14 @@ static int move(struct verify *v, const struct verify_span *span,
 		if (!ret && v->way == VERIFY_OUT_OF)
 			memcpy(buf + done, v->bounce_mem, part);
 	}
-	if (v->progress)
-		v->progress(v->progress_arg);
 	return ret;
+}
+
+static void report(struct verify *v, const struct verify_span *span, size_t before)
+{
+	if (v->span_done)
+		v->span_done(v->span_done_arg, span, v->faults + before,
+			     v->fault_count - before);
 }
 
 static bool lies_at(struct verify *v, uint64_t offset, unsigned int round,
@@ -219,10 +224,11 @@ static int run_into(struct verify *v, const struct verify_span *spans,
 	for (size_t i = 0; i < count && !ret; i++)
 		ret = tag(v, &spans[i], before, buf);
 	for (size_t i = 0; i < count && !ret; i++) {
-		uint64_t bad = v->bad;
+		size_t faults = v->fault_count;
 
 		ret = into_one(v, &spans[i], round, buf);
-		arrived[i] = v->bad == bad;
+		arrived[i] = v->fault_count == faults;
+		report(v, &spans[i], faults);
 	}
 	if (!ret)
 		ret = look_again(v, spans, count, arrived, round, buf);
@@ -270,10 +276,13 @@ static int run_out_of(struct verify *v, const struct verify_span *spans,
 	for (size_t i = 0; i < count && !ret; i++)
 		ret = tag(v, &spans[i], round, buf);
 	for (size_t i = 0; i < count && !ret; i++) {
+		size_t faults = v->fault_count;
+
 		ret = move(v, &spans[i], buf);
 		if (!ret)
 			ret = check_span(v, &spans[i], round, VERIFY_MOVED, buf,
 					 &v->bad);
+		report(v, &spans[i], faults);
 	}
 	return ret;
 }

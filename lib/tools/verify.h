@@ -56,7 +56,7 @@ struct verify_truth {
  *		and where this process sees it; longer spans go in parts
  * @truth:	see struct verify_truth
  * @size:	of the buffer
- * @progress:	NULL, or called after each transfer
+ * @span_done:	NULL, or called after each span, with the faults found in it
  *
  * Filled in, and to be released with verify_release():
  * @faults, @fault_count; @compared: bytes; @bad: wrong ones right after their
@@ -72,8 +72,9 @@ struct verify {
 	void *bounce_mem;
 	const struct verify_truth *truth;
 	uint64_t size;
-	void (*progress)(void *arg);
-	void *progress_arg;
+	void (*span_done)(void *arg, const struct verify_span *span,
+			  const struct verify_fault *faults, size_t count);
+	void *span_done_arg;
 
 	struct verify_fault *faults;
 	size_t fault_count;
@@ -119,7 +120,7 @@ void verify_spans_free(struct verify_spans *spans);
 /** verify_spans_run() - all of them in one way */
 int verify_spans_run(struct verify *v, enum verify_way way,
 		     const struct verify_spans *spans);
-/** verify_spans_transfers() - how often @progress will be called for one way */
-size_t verify_spans_transfers(const struct verify_spans *spans);
+/** verify_spans_count() - how many spans one way has */
+size_t verify_spans_count(const struct verify_spans *spans);
 
 #endif

@@ -96,7 +96,7 @@ void verify_spans_free(struct verify_spans *spans)
 	memset(spans, 0, sizeof(*spans));
 }
 
-size_t verify_spans_transfers(const struct verify_spans *spans)
+size_t verify_spans_count(const struct verify_spans *spans)
 {
 	return spans->count + spans->line_count + spans->tail_count;
 }

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every way of registering a 12 GiB buffer, with real bytes, between two
+ * processes: plain verbs must show the fault where the kernel has it, and where
+ * the model says; registration by mrguard must not.
+ */
+#include "pair.h"
+#include "predict.h"
+
+#define FULL_SIZE	(12 * GIB)
+/* Pinning pages one by one takes a minute for 12 GiB under emulation. */
+#define CI_HOST_SIZE	(5 * GIB)
+#define BLOCK		65536
+#define FULL_BLOCKS	1152
+#define CI_BLOCKS	72
+#define SEGMENT		(2 * GIB)
+#define HOST_ADDR	0x700000000000ULL
+#define HOST_SHARED	(64 * MIB)
+
+struct row {
+	const char *name;
+	struct mrg_sg sg[3];		/* none: ordinary memory */
+	uint32_t count;
+	uint64_t iova;
+	bool local;
+	uint64_t cap;
+	bool faulty;			/* plain verbs, affected kernel */
+	uint64_t clean_until;		/* where the fault starts, if not predicted only */
+};
+
+static const struct row rows[] = {
+	{ .name = "DMA-BUF, remote side, agrees to bit 31",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700080000000 },
+	{ .name = "DMA-BUF, remote side, agrees to bit 32",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
+	  .faulty = true, .clean_until = 4 * GIB },
+	{ .name = "DMA-BUF, remote side, agrees to bit 33",
+	  .sg = { { 8 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
+	  .faulty = true, .clean_until = 8 * GIB },
+	{ .name = "DMA-BUF, local side, agrees to bit 32",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
+	  .local = true, .faulty = true, .clean_until = 4 * GIB },
+	{ .name = "DMA-BUF, 4 KiB past the boundary",
+	  .sg = { { 4 * GIB + 4096, FULL_SIZE } }, .count = 1, .iova = 0x700000001000,
+	  .faulty = true, .clean_until = 8 * GIB - 4096 },
+	{ .name = "DMA-BUF, 2 MiB past the boundary",
+	  .sg = { { 4 * GIB + 2 * MIB, FULL_SIZE } }, .count = 1, .iova = 0x700000200000,
+	  .faulty = true, .clean_until = 8 * GIB - 2 * MIB },
+	{ .name = "DMA-BUF, runs out of order",
+	  .sg = { { 12 * GIB, 4 * GIB }, { 4 * GIB, 4 * GIB }, { 8 * GIB, 4 * GIB } },
+	  .count = 3, .iova = 0x700000000000, .faulty = true, .clean_until = 4 * GIB },
+	{ .name = "DMA-BUF, MRs of at most 2 GiB",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
+	  .cap = 2 * GIB },
+	{ .name = "ordinary memory", .iova = HOST_ADDR },
+};
+
+static const char *const by_names[BY_COUNT] = {
+	[BY_RAW] = "plain verbs", [BY_AUTO] = "mrguard",
+	[BY_SPLIT] = "mrguard, split", [BY_REBASE] = "mrguard, rebase",
+};
+
+/* What one run showed, gathered in the posting process. */
+struct seen {
+	struct prediction prediction;
+	bool predicted;			/* there is a prediction to hold against */
+	uint64_t spans;
+	uint64_t first_bad;
+	uint64_t first_surprise;	/* a span unlike its prediction, or ~0 */
+};
+
+/* Faults of less than a word can be right by chance. */
+static bool as_predicted(const struct seen *seen, const struct verify_span *span,
+			 uint64_t first, uint64_t bad)
+{
+	uint64_t want_first = 0;
+	uint64_t want = predict_bad(&seen->prediction, span->offset, span->length,
+				    &want_first);
+
+	if (want < 8 || bad < 8)
+		return (want < 8) == (bad < 8);
+	return want == bad && want_first == first;
+}
+
+static void look(void *arg, enum verify_way way, const struct verify_span *span,
+		 const struct verify_fault *faults, size_t count)
+{
+	struct seen *seen = arg;
+	uint64_t bad = 0;
+
+	(void)way;
+	for (size_t i = 0; i < count; i++)
+		bad += faults[i].length;
+	seen->spans++;
+	if (bad && faults[0].offset < seen->first_bad)
+		seen->first_bad = faults[0].offset;
+	if (seen->predicted && seen->first_surprise == UINT64_MAX &&
+	    !as_predicted(seen, span, count ? faults[0].offset : 0, bad))
+		seen->first_surprise = span->offset;
+}
+
+static struct pair_shared *sh;
+static struct seen *seen;
+static struct verify_spans spans;
+static uint64_t size;
+
+/*
+ * Gigabytes of addresses over little memory: one file of 64 MiB again and again,
+ * and pages of their own where the test looks.
+ */
+static void *map_ordinary(void)
+{
+	int file = memfd_create("rest", MFD_CLOEXEC);
+	char *base = (char *)HOST_ADDR;
+
+	if (file < 0 || ftruncate(file, HOST_SHARED))
+		bail("memfd: %s", strerror(errno));
+	for (uint64_t at = 0; at < size; at += HOST_SHARED)
+		if (mmap(base + at, HOST_SHARED, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+			bail("mmap: %s", strerror(errno));
+	close(file);
+	return base;
+}
+
+static void own_pages(char *base, const struct verify_span *span)
+{
+	uint64_t start = span->offset & ~4095ULL;
+	uint64_t end = (span->offset + span->length + 4095) & ~4095ULL;
+
+	/* Shared between the processes, as a DMA-BUF's are. */
+	if (mmap(base + start, end - start, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		bail("mmap: %s", strerror(errno));
+}
+
+static void *map_row(const struct row *row, int *fd)
+{
+	char *base;
+
+	*fd = -1;
+	if (row->count) {
+		*fd = make_dmabuf(row->sg, row->count, SEGMENT);
+		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+		if (base == MAP_FAILED)
+			bail("mmap of the DMA-BUF: %s", strerror(errno));
+		return base;
+	}
+	base = map_ordinary();
+	for (size_t i = 0; i < spans.count; i++)
+		own_pages(base, &spans.blocks[i]);
+	for (size_t i = 0; i < spans.line_count; i++)
+		own_pages(base, &spans.lines[i]);
+	own_pages(base, &spans.tails[spans.tail_count - 1]);
+	return base;
+}
+
+static void check_raw(const struct row *row)
+{
+	bool want = row->faulty && walk_is_truncating();
+
+	if (!want) {
+		ok(!sh->bad && !sh->overwritten, "%s, plain verbs: every byte is right",
+		   row->name);
+		return;
+	}
+	ok(sh->bad > 0, "%s, plain verbs: the kernel's fault shows", row->name);
+	ok(seen->first_bad == row->clean_until,
+	   "%s, plain verbs: bytes are wrong from 0x%llx on", row->name,
+	   (unsigned long long)row->clean_until);
+}
+
+static void check_guarded(const struct row *row, enum pair_by by)
+{
+	bool one = !walk_is_truncating() && !row->cap;
+
+	ok(!sh->bad && !sh->overwritten, "%s, %s: every byte is right", row->name,
+	   by_names[by]);
+	if (one)
+		ok(sh->seg_count == 1, "%s, %s: one MR, for nothing asks for more",
+		   row->name, by_names[by]);
+	else if (!row->cap && row->faulty && by != BY_SPLIT)
+		ok(sh->seg_count == 1 && sh->strategy == MRG_STRATEGY_REBASE,
+		   "%s, %s: one MR with another iova", row->name, by_names[by]);
+}
+
+static void run_cell(const struct row *row, enum pair_by by, int fd, void *map)
+{
+	struct pair_job job = {
+		.fd = fd, .map = map, .size = size, .iova = row->iova, .by = by,
+		.raw_piece = row->cap, .local = row->local, .spans = &spans,
+		.opts = { .max_mr_size = row->cap },
+	};
+	uint64_t want = 2 * verify_spans_count(&spans);
+	struct timespec start, end;
+
+	memset(seen, 0, sizeof(*seen));
+	seen->first_bad = seen->first_surprise = UINT64_MAX;
+	seen->predicted = by == BY_RAW && row->count && !row->cap;
+	if (seen->predicted)
+		predict(&seen->prediction, row->sg, row->count, 0, size, row->iova, 63,
+			walk_is_truncating());
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	if (pair_run(&job, sh, look, seen)) {
+		ok(false, "%s, %s: runs (%s)", row->name, by_names[by], sh->fault);
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	printf("# %s, %s, %lld s: %zu MRs, %llu bytes compared, %llu wrong, %llu overwritten later. %s\n",
+	       row->name, by_names[by], (long long)(end.tv_sec - start.tv_sec),
+	       sh->seg_count, (unsigned long long)sh->compared, (unsigned long long)sh->bad,
+	       (unsigned long long)sh->overwritten, sh->words);
+	ok(seen->spans == want, "%s, %s: READ and WRITE went over all %llu places",
+	   row->name, by_names[by], (unsigned long long)want);
+	if (by == BY_RAW)
+		check_raw(row);
+	else
+		check_guarded(row, by);
+	if (seen->predicted)
+		ok(seen->first_surprise == UINT64_MAX,
+		   "%s, plain verbs: exactly the bytes are wrong that the model names",
+		   row->name);
+}
+
+static void run_row(const struct row *row)
+{
+	int columns = full_run() || row->count ? BY_COUNT : BY_AUTO + 1;
+	void *map;
+	int fd;
+
+	size = full_run() || row->count ? FULL_SIZE : CI_HOST_SIZE;
+	if (verify_spans_make(&spans, size, row->iova,
+			      full_run() ? FULL_BLOCKS : CI_BLOCKS, BLOCK))
+		bail("no memory");
+	map = map_row(row, &fd);
+	for (int by = BY_RAW; by < columns; by++)
+		run_cell(row, (enum pair_by)by, fd, map);
+	munmap(map, size);
+	if (fd >= 0)
+		close(fd);
+	verify_spans_free(&spans);
+}
+
+int main(int argc, char **argv)
+{
+	preload_shim(argv);
+	ground_up();
+	sh = pair_shared_make();
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (argc < 2 || strstr(rows[i].name, argv[1]))
+			run_row(&rows[i]);
+	ok(simnic_stat("simnic0", "mrs_live") + simnic_stat("simnic1", "mrs_live") == 0,
+	   "no MR is left");
+	ground_down();
+	tap_end();
+	return 0;
+}
