@@ -27,12 +27,16 @@ static uint64_t smaller_limit(uint64_t a, uint64_t b)
 static void plan_opts(const struct region_request *req, uint64_t max_mr_size,
 		      struct mrg_plan_opts *opts)
 {
+	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+
 	*opts = (struct mrg_plan_opts){
 		.size = sizeof(*opts),
 		.walk = req->ctx->dev_info.walk,
 		.iova = req->addr,
+		/* Where in its first page; the layout, if asked for, says more. */
+		.offset = req->addr & (page_size - 1),
 		.length = req->length,
-		.page_size = (uint64_t)sysconf(_SC_PAGESIZE),
+		.page_size = page_size,
 		.max_page_shift = req->opts.max_page_shift,
 		.strategy = req->opts.strategy,
 		.unit = req->opts.unit,
