@@ -133,6 +133,7 @@ struct simnic_mr {
 	size_t nblocks;
 	struct simnic_run *runs;	/* what is really there, in order */
 	size_t nruns;
+	bool has_pages;
 	refcount_t refs;
 	struct completion idle;
 	struct dentry *debugfs;

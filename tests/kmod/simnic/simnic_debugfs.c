@@ -40,8 +40,8 @@ static int stats_show(struct seq_file *s, void *unused)
 DEFINE_SHOW_ATTRIBUTE(stats);
 
 /*
- * A memory region's file: element 0 is the head, then come the blocks, then
- * the runs of DMA addresses that are really the region's.
+ * A memory region's file: element 0 is the head, then come the runs of DMA
+ * addresses that are really the region's, then the blocks.
  */
 static void *mr_seq_start(struct seq_file *s, loff_t *pos)
 {
@@ -76,11 +76,11 @@ static int mr_seq_show(struct seq_file *s, void *v)
 
 	if (!i)
 		mr_show_head(s, mr);
-	else if (i <= mr->nblocks)
-		seq_printf(s, "block %llu 0x%llx\n", i - 1, mr->blocks[i - 1]);
+	else if (i <= mr->nruns)
+		seq_printf(s, "run 0x%llx 0x%llx\n", mr->runs[i - 1].start, mr->runs[i - 1].end);
 	else
-		seq_printf(s, "run 0x%llx 0x%llx\n", mr->runs[i - 1 - mr->nblocks].start,
-			   mr->runs[i - 1 - mr->nblocks].end);
+		seq_printf(s, "block %llu 0x%llx\n", i - 1 - mr->nruns,
+			   mr->blocks[i - 1 - mr->nruns]);
 	return 0;
 }
 

@@ -68,8 +68,10 @@ static const struct simnic_run *mr_run(const struct simnic_mr *mr, u64 dma)
 
 /*
  * Hardware would follow a block to wherever it points.  Here a byte is
- * reached if it is the region's own or if it is reserved memory, which holds
- * nothing but test buffers; a block that leads elsewhere is a stray.
+ * reached if it lies in a page of the region or in reserved memory, which
+ * holds nothing but test buffers; a block that leads elsewhere is a stray.
+ * Addresses that an exporter has no pages for are its word alone, and are
+ * believed only where the memory is reserved.
  */
 static void *dma_map(struct simnic_mr *mr, u64 dma, u64 *len)
 {
@@ -84,7 +86,7 @@ static void *dma_map(struct simnic_mr *mr, u64 dma, u64 *len)
 			return NULL;
 	}
 	ptr = simnic_window(phys, len);
-	if (ptr || !run || !pfn_valid(PHYS_PFN(phys)))
+	if (ptr || !run || !mr->has_pages || !pfn_valid(PHYS_PFN(phys)))
 		return ptr;
 	*len = min_t(u64, *len, run->end - dma);
 	return phys_to_virt(phys);
@@ -138,9 +140,11 @@ static int mr_find_runs(struct simnic_mr *mr)
 	mr->runs = kvmalloc_array(sgt->nents, sizeof(*mr->runs), GFP_KERNEL_ACCOUNT);
 	if (!mr->runs)
 		return -ENOMEM;
+	mr->has_pages = true;
 	for_each_sgtable_dma_sg(sgt, sg, i) {
 		u64 start = sg_dma_address(sg);
 
+		mr->has_pages &= !!sg_page(sg);
 		/* Most lists have their neighbours side by side already. */
 		if (n && start == mr->runs[n - 1].end)
 			mr->runs[n - 1].end += sg_dma_len(sg);

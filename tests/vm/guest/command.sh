@@ -66,3 +66,4 @@ is "$(cat "$tmp/offline")" "$(cat "$tmp/live")" \
 mrguard layout --dmabuf-from simgpu:12G,seg=1G,fake --importer "$importer" \
 	--iova 0x700000000000 --entries --dump - >"$tmp/list"
 is "$(grep -vc '^#' "$tmp/list")" 12 "--entries lists the entries as mapped"
+modprobe -r edu_bind simgpu mrguard_walk mrguard >&2
