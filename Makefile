@@ -123,7 +123,8 @@ $(O)/tests/vm/guest/%: tests/vm/guest/%.c $(archive) | $(shim)
 
 guest: $(guest_bins) $(shim)
 
-$(O)/mrguard.pc: lib/mrguard.pc.in VERSION
+# Made each time: it depends on prefix, which may be given to install alone.
+$(O)/mrguard.pc: lib/mrguard.pc.in FORCE
 	@mkdir -p $(@D)
 	$(Q)sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
 		-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|' $< > $@

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+# Set-up that check and demo share (bash, sourced from the top folder).
+
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+step_start=$SECONDS
+
+# step NAME: says how long the step before took, and begins another
+step() {
+	[ -z "${step_name:-}" ] || echo "$step_name: $((SECONDS - step_start)) s" >&2
+	step_name=$1
+	step_start=$SECONDS
+	[ -z "$1" ] || echo "$1 ..." >&2
+}
+
+need_root() {
+	[ "$(id -u)" = 0 ] || {
+		echo "${0##*/} needs root: it installs packages and boots virtual machines" >&2
+		exit 2
+	}
+}
+
+# install_packages FILE LOG: those that the file names, one a line, and are
+# missing.  The package lists are brought up to date where one is, and where
+# they are older than a day: the kernels are fetched by name too.
+install_packages() {
+	local missing fresh
+	missing=$(sed -e 's/#.*//' "$1" | xargs -n1 | while read -r p; do
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || echo "$p"
+	done)
+	fresh=$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' -mtime -1 -print -quit)
+	{
+		[ -z "$missing" ] && [ -n "$fresh" ] ||
+			apt-get -q -o DPkg::Lock::Timeout=600 update
+		# shellcheck disable=SC2086 # names are words
+		[ -z "$missing" ] || apt-get -q -y -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 \
+			install --no-install-recommends $missing
+	} >"$2" 2>&1 || {
+		tail -20 "$2" >&2
+		echo "packages could not be installed, see $2" >&2
+		return 1
+	}
+}
