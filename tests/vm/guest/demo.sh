@@ -1,0 +1,35 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What `make demo` shows, inside the VM: the wrap named before it happens, a
+# plan that avoids it, and the kernel's own functions agreeing.
+set -u
+
+bold='' plain=''
+[ -n "${NO_COLOR:-}" ] || { bold=$'\e[1m' plain=$'\e[0m'; }
+
+# show COMMAND...: the command, and what it says; a plan at risk ends with 3
+show() {
+	printf '\n%s$ %s%s\n\n' "$bold" "$*" "$plain"
+	"$@"
+	local status=$?
+	[ "$status" = 0 ] || [ "$status" = 3 ] || exit "$status"
+}
+
+modprobe -a edu_bind simgpu mrguard mrguard_walk || exit
+importer=$(basename "$(echo /sys/bus/pci/drivers/edu_bind/0000:*)")
+
+cat <<EOF
+
+This is Linux $MRG_KERNEL in a virtual machine. A DMA-BUF of 12 GiB, contiguous
+from bus address 0x100000000 on, is about to be registered as one memory region
+with iova 0x700000000000, on a device that takes pages as large as the kernel
+likes. The registration would succeed, each transfer would end with status 0,
+and two thirds of the bytes would be wrong.
+EOF
+show mrguard info
+show mrguard plan --dmabuf-from simgpu:12G --importer "$importer" \
+	--iova 0x700000000000 --max-page-shift 63
+echo
+echo "The same buffer where the iova need not be the virtual address:"
+show mrguard plan --dmabuf-from simgpu:12G --importer "$importer" \
+	--iova 0x700000000000 --max-page-shift 63 --iova-free
