@@ -8,7 +8,7 @@
 #include "vma_kit.h"
 
 #define CYCLES 20000		/* of the full run */
-#define CYCLES_SHORT 1000
+#define CYCLES_SHORT 500
 #define SAMPLES 10
 #define FLAT 8
 #define RATCHET(cycles) ((cycles) / 4)
