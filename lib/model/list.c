@@ -11,7 +11,7 @@
 /* Takes an entry that lies outside the range. */
 static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)
 {
-	if (!sg->len || sg->len > MRG_LIST_MAX - *bytes)
+	if (!mrg_entry_valid(sg) || sg->len > MRG_LIST_MAX - *bytes)
 		return -EINVAL;
 	*bytes += sg->len;
 	return 0;

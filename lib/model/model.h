@@ -5,7 +5,7 @@
  * Everything works per contiguous run and never per block, so 16 TiB in 4 KiB
  * blocks costs no more than its list.  Nothing here allocates.
  *
- * A list may describe addresses up to 2^64; sums wrap as they do in the kernel.
+ * Addresses and iovas may reach up to 2^64; sums wrap as they do in the kernel.
  */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
@@ -71,8 +71,14 @@ struct mrg_runs {
 	uint64_t left;		/* bytes of the stretch that are still to come */
 	uint64_t seen;		/* bytes of the list passed, cut ones too */
 	bool per_entry;
-	bool malformed;		/* an entry of length 0, or above MRG_LIST_MAX */
+	bool malformed;		/* an entry that mrg_entry_valid() would refuse */
 };
+
+/* Not empty, not absurdly long, and not past the last address. */
+static inline bool mrg_entry_valid(const struct mrg_sg *sg)
+{
+	return sg->len - 1 < MRG_LIST_MAX && sg->addr + (sg->len - 1) >= sg->addr;
+}
 
 static inline bool mrg_runs_next(struct mrg_runs *it, struct mrg_sg *run)
 {
@@ -83,7 +89,7 @@ static inline bool mrg_runs_next(struct mrg_runs *it, struct mrg_sg *run)
 		return false;
 	start = sg->addr + it->skip;
 	len = sg->len - it->skip;
-	it->malformed |= sg->len - 1 >= MRG_LIST_MAX;
+	it->malformed |= !mrg_entry_valid(sg);
 	sg++;
 	/* A run does not go on past 2^64: FBP-C tests the sum for overflow. */
 	while (!it->per_entry && len < it->left && sg != it->end &&
@@ -92,6 +98,7 @@ static inline bool mrg_runs_next(struct mrg_runs *it, struct mrg_sg *run)
 		len += sg->len;
 		sg++;
 	}
+	it->malformed |= start + (len - 1) < start;
 	it->sg = sg;
 	it->skip = 0;
 	it->seen += len;

@@ -583,6 +583,7 @@ static void malformed_requests_are_einval_and_write_nothing(void **state)
 	struct mrg_sg empty[] = { good, { 0x200000000, 0 }, good };
 	struct mrg_sg endless[] = { { 0, 1ULL << 63 }, { 0, 4096 } };
 	struct mrg_sg huge = { 0, (1ULL << 63) + 1 }, wide = { 0, 1ULL << 32 };
+	struct mrg_sg past[] = { { 0 - 8192ULL, 4096 }, { 0 - 4096ULL, 8192 } };
 
 	(void)state;
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ 0 }), 0);
@@ -601,6 +602,9 @@ static void malformed_requests_are_einval_and_write_nothing(void **state)
 	assert_int_equal(try(empty, 3, (struct mrg_plan_opts){ .length = 4096 }), -EINVAL);
 	assert_int_equal(try(endless, 2, (struct mrg_plan_opts){ 0 }), -EINVAL);
 	assert_int_equal(try(&huge, 1, (struct mrg_plan_opts){ .length = 4096 }), -EINVAL);
+	assert_int_equal(try(past, 2, (struct mrg_plan_opts){ 0 }), -EINVAL);
+	assert_int_equal(try(past, 2, (struct mrg_plan_opts){ .length = 4096 }), -EINVAL);
+	assert_int_equal(try(past, 1, (struct mrg_plan_opts){ 0 }), 0);
 	assert_int_equal(try(&wide, 1, (struct mrg_plan_opts){ .walk = MRG_WALK_PER_ENTRY }),
 			 -EINVAL);
 	assert_int_equal(try(&wide, 1, (struct mrg_plan_opts){ .walk = MRG_WALK_EXACT }), 0);

@@ -50,7 +50,7 @@ static inline unsigned int rule_page_shift(const struct plan_input *in, uint64_t
 	uint64_t page = in->opts.page_size, pos = 0, va, from, to, mask = 0;
 	uint64_t spread = iova ^ (iova + length - 1), next = 0;
 	unsigned int shift = limit;
-	bool entries = mrg_walk_per_entry(in->opts.walk), first = true;
+	bool entries = mrg_walk_per_entry(in->opts.walk), first = true, over = false;
 	size_t i;
 
 	offset += in->opts.offset;
@@ -62,9 +62,9 @@ static inline unsigned int rule_page_shift(const struct plan_input *in, uint64_t
 		if (skip >= in->sg[i].len)
 			continue;
 		va = iova - (offset - from) + (pos + skip - from);
-		if (first || entries || !next || in->sg[i].addr != next)
+		if (first || entries || over || in->sg[i].addr != next)
 			mask |= ((in->sg[i].addr + skip) ^ va) | (first ? 0 : va);
-		next = in->sg[i].addr + in->sg[i].len;
+		over = __builtin_add_overflow(in->sg[i].addr, in->sg[i].len, &next);
 		first = false;
 	}
 	while (shift && (mask & ((1ULL << shift) - 1)))
@@ -145,6 +145,62 @@ static inline const char *rule_piece_placed(const struct plan_input *in,
 	return input_knows_layout(in) ? NULL : "a piece moved without known addresses";
 }
 
+/* Whether one MR may span [from, to), under what is known. */
+static inline bool rule_may_span(const struct plan_input *in, bool moves,
+				 uint64_t from, uint64_t to)
+{
+	const struct mrg_plan_opts *o = &in->opts;
+	bool narrow = o->walk == MRG_WALK_PER_ENTRY_NARROW;
+
+	if (o->max_mr_size && to - from > o->max_mr_size)
+		return false;
+	if (moves || rule_walk_is_exact(in) || rule_in_window(o->iova + from, to - from))
+		return true;
+	/* What the narrow walk hangs on is the model's to say, not this rule's. */
+	if (narrow)
+		return false;
+	if (o->max_page_shift && o->max_page_shift < 32)
+		return true;
+	return input_knows_layout(in) &&
+	       rule_page_shift(in, from, to - from, o->iova + from, 63) < 32;
+}
+
+/* A cut inside a unit that could as well be at one of the unit's ends. */
+static inline bool rule_cut_avoidable(const struct plan_input *in, bool moves,
+				      uint64_t from, uint64_t cut, uint64_t to)
+{
+	const struct mrg_plan_opts *o = &in->opts;
+	uint64_t align = o->cut_align > o->page_size ? o->cut_align : o->page_size;
+	uint64_t at = to / o->unit * o->unit;
+	int tries;
+
+	if (cut % o->unit == 0)
+		return false;
+	for (tries = 0; tries < 256 && at > from; tries++, at -= o->unit)
+		if (at < to && !((o->iova + at) & (align - 1)) &&
+		    rule_may_span(in, moves, from, at) && rule_may_span(in, moves, at, to))
+			return true;
+	return false;
+}
+
+static inline const char *rule_cuts(const struct plan_input *in,
+				    const struct mrg_plan *plan)
+{
+	bool moves = mrg_plan_strategy(plan) == MRG_STRATEGY_REBASE;
+	const struct mrg_piece *p;
+	size_t count, i;
+
+	p = mrg_plan_pieces(plan, &count);
+	for (i = 1; i < count; i++) {
+		if (rule_may_span(in, moves, p[i - 1].offset, p[i].offset + p[i].length))
+			return "a cut that is not needed";
+		if (in->opts.unit && rule_cut_avoidable(in, moves, p[i - 1].offset,
+				p[i].offset, p[i].offset + p[i].length))
+			return "an avoidable cut inside a unit";
+	}
+	return NULL;
+}
+
 /* NULL, or what is wrong with the plan. */
 static inline const char *plan_violation(const struct plan_input *in,
 					 const struct mrg_plan *plan)
@@ -177,7 +233,7 @@ static inline const char *plan_violation(const struct plan_input *in,
 	if (single->verdict == MRG_SAFE && (single->wrong_blocks || single->period ||
 	    single->first_bad_offset != MRG_NO_OFFSET))
 		return "a safe MR with a wrap";
-	return NULL;
+	return rule_cuts(in, plan);
 }
 
 #endif /* TESTS_PLAN_RULES_H */

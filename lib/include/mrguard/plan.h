@@ -173,9 +173,9 @@ struct mrg_plan;
  * that no pieces could make safe, or only more than 2^20 of them.
  *
  * Return: 0; -EINVAL (opts malformed: unknown flag, non-zero unknown tail,
- * shift or alignment that is no such thing, entry of length 0, list longer
- * than 2^63 bytes, entry of 4 GiB or more for a walk that looks at single
- * entries); -ENOMEM.
+ * shift or alignment that is no such thing, entry of length 0 or that passes
+ * 2^64, list longer than 2^63 bytes, entry of 4 GiB or more for a walk that
+ * looks at single entries); -ENOMEM.
  */
 MRG_API int mrg_plan_make(const struct mrg_sg *sg, size_t count,
 			  const struct mrg_plan_opts *opts,
