@@ -36,6 +36,10 @@ static const struct command commands[] = {
 	  "does this host corrupt data or run dry?" },
 	{ "info", cmd_info, GROUP_HOST,
 	  "module, kernel walk and RDMA devices" },
+	{ "selftest", cmd_selftest, GROUP_DATA,
+	  "move blocks through an RDMA device and compare every byte" },
+	{ "demo", cmd_demo, GROUP_DATA,
+	  "the fault and its cure, on the test ground" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

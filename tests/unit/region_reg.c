@@ -477,6 +477,24 @@ static void on_demand_memory_is_never_cut_for_the_walk(void **state)
 	mrg_close(ctx);
 }
 
+/* What malloc() gives: no page boundary at either end. */
+static void memory_may_start_and_end_inside_a_page(void **state)
+{
+	struct mrg_ctx *ctx = open_fake();
+	struct mrg_seg seg;
+	struct mrg_mr *mr;
+
+	(void)state;
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)(ADDR + 0x123), 4999, all_access,
+				 NULL, &mr), 0);
+	assert_ptr_equal(host.live->mr.addr, (void *)(ADDR + 0x123));
+	assert_int_equal(host.live->mr.length, 4999);
+	assert_int_equal(mrg_keys(mr, ADDR + 0x123, 4999, &seg, 1), 1);
+	assert_int_equal(mrg_keys(mr, ADDR + 0x122, 1, &seg, 1), -ERANGE);
+	assert_int_equal(mrg_dereg(mr), 0);
+	mrg_close(ctx);
+}
+
 static void limit_of_an_mr_cuts_between_units(void **state)
 {
 	const uint64_t unit = 48 * MIB;
@@ -588,6 +606,7 @@ int main(void)
 		FAKE_TEST(hugetlb_memory_is_cut_at_huge_page_borders),
 		FAKE_TEST(ordinary_mapping_flags_are_no_huge_pages),
 		FAKE_TEST(on_demand_memory_is_never_cut_for_the_walk),
+		FAKE_TEST(memory_may_start_and_end_inside_a_page),
 		FAKE_TEST(limit_of_an_mr_cuts_between_units),
 		FAKE_TEST(unknown_options_are_refused),
 		FAKE_TEST(last_error_is_each_threads_own),
