@@ -28,7 +28,8 @@ static int simnic_query_device(struct ib_device *ibdev, struct ib_device_attr *a
 {
 	struct simnic_dev *dev = to_dev(ibdev);
 
-	if (udata->inlen || udata->outlen)
+	/* The core itself asks without one, from 7.2 on. */
+	if (udata && (udata->inlen || udata->outlen))
 		return -EINVAL;
 	attr->fw_ver = 1ULL << 32;
 	attr->sys_image_guid = ibdev->node_guid;
