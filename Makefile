@@ -69,7 +69,7 @@ archive := $(O)/libmrguard.a
 shlib   := $(O)/libmrguard.so.$(VERSION)
 command := $(O)/mrguard
 
-.PHONY: all modules check check-full demo install uninstall dkms-install clean version-check unit guest
+.PHONY: all modules check check-full demo install uninstall dkms-install clean version-check unit bench guest
 
 all: version-check $(archive) $(shlib) $(command) $(O)/mrguard.pc
 
@@ -102,6 +102,17 @@ $(O)/tests/unit/%: tests/unit/%.c $(archive)
 		$(archive) -lcmocka $(lib_libs) $(tool_libs) -lm
 
 unit: $(unit_bins)
+
+# Figures with a bar, each a test as well.
+bench_bins := $(patsubst tests/bench/%.c,$(O)/tests/bench/%,$(wildcard tests/bench/*.c))
+
+$(O)/tests/bench/%: tests/bench/%.c $(archive)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) -Itests $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
+		$(archive) -lcmocka $(lib_libs) $(tool_libs) -lm
+
+bench: $(bench_bins)
 
 # Programs that run in the VM; "make guest" builds all of them.
 guest_bins := $(patsubst tests/vm/guest/%.c,$(O)/tests/vm/guest/%,$(wildcard tests/vm/guest/*.c))
@@ -183,4 +194,4 @@ dkms-install: version-check
 clean:
 	rm -rf $(O)
 
--include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(unit_bins:=.d) $(guest_bins:=.d)
+-include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(unit_bins:=.d) $(bench_bins:=.d) $(guest_bins:=.d)

@@ -13,19 +13,16 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <errno.h>
 #include <sys/mman.h>
 
 #include <mrguard.h>
 
 #include "simgpu_spec.h"
+#include "vm/guest/importer.h"
 
 #define GIB	(1ULL << 30)
 #define WINDOW	0x100000000ULL	/* memmap=16G$4G */
-
-static int mrguard, simgpu;
-static struct mrg_ioc_importer importer;
 
 /* The entries as mapped, up to cap; returns their total, or -errno. */
 static int64_t entries(int fd, struct mrg_ioc_run *runs, uint32_t cap)
@@ -310,45 +307,6 @@ static void nothing_stays_behind(void **state)
 	assert_int_equal(st.bytes, 16 * GIB);
 }
 
-/* ------------------------------------------------------------------ set-up */
-
-static int find_importer(void)
-{
-	DIR *dir = opendir("/sys/bus/pci/drivers/edu_bind");
-	struct dirent *e;
-	unsigned int domain, bus, dev, fn;
-	int found = -1;
-
-	while (dir && (e = readdir(dir)))
-		if (sscanf(e->d_name, "%x:%x:%x.%x", &domain, &bus, &dev, &fn) == 4) {
-			importer.domain = domain;
-			importer.bus = (uint8_t)bus;
-			importer.devfn = (uint8_t)(dev << 3 | fn);
-			found = 0;
-		}
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-static int set_up(void **state)
-{
-	(void)state;
-	if (system("modprobe -a edu_bind simgpu mrguard >&2"))
-		return -1;
-	mrguard = open("/dev/mrguard", O_RDWR | O_CLOEXEC);
-	simgpu = open(SIMGPU_DEVICE, O_RDWR | O_CLOEXEC);
-	return mrguard < 0 || simgpu < 0 ? -1 : find_importer();
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	close(mrguard);
-	close(simgpu);
-	return system("modprobe -r mrguard simgpu edu_bind >&2");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -370,5 +328,5 @@ int main(void)
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, importer_set_up, importer_tear_down);
 }
