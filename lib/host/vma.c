@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <mrguard/host.h>
 #include <mrguard/vma.h>
@@ -203,11 +204,12 @@ static int list_families(struct survey *survey, size_t top)
 }
 
 /* What the module sees of a living process replaces what smaps lets guess. */
-static void ask_module(struct mrg_dev *dev, struct mrg_vma_report *report)
+static void ask_module(struct mrg_dev *dev, pid_t pid,
+		       struct mrg_vma_report *report)
 {
 	struct mrg_vma_counts counts;
 
-	if (mrg_dev_vma(dev, report->pid, WHOLE_START, WHOLE_END, &counts))
+	if (mrg_dev_vma(dev, pid, WHOLE_START, WHOLE_END, &counts))
 		return;
 	report->flags_known = report->exact = true;
 	report->dontcopy = counts.dontcopy;
@@ -296,9 +298,9 @@ static int fill_report(const struct mrg_vma_opts *opts,
 		return ret;
 	report->limit = opts->limit;
 	if (live) {
-		report->pid = opts->pid;
+		report->pid = opts->pid ? opts->pid : getpid();
 		if (opts->dev)
-			ask_module(opts->dev, report);
+			ask_module(opts->dev, opts->pid, report);
 		if (!report->limit)
 			mrg_vma_limit(&report->limit);
 	}

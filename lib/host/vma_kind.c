@@ -33,7 +33,7 @@ static bool is_serial(const char *token, size_t len, char before)
 		hex += isxdigit((unsigned char)token[i]) != 0;
 	}
 	if (digits == len)
-		return len >= 4 || before == '_' || before == '-';
+		return len >= 4 || before == '_';
 	return hex == len && digits && len >= 6;
 }
 

@@ -21,5 +21,6 @@ int cmd_info(int argc, char **argv);
 int cmd_layout(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
+int cmd_vma(int argc, char **argv);
 
 #endif

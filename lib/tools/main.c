@@ -36,6 +36,8 @@ static const struct command commands[] = {
 	  "does this host corrupt data or run dry?" },
 	{ "info", cmd_info, GROUP_HOST,
 	  "module, kernel walk and RDMA devices" },
+	{ "vma", cmd_vma, GROUP_HOST,
+	  "a process's VMAs: how many, of what kind, and for how long" },
 	{ "selftest", cmd_selftest, GROUP_DATA,
 	  "move blocks through an RDMA device and compare every byte" },
 	{ "demo", cmd_demo, GROUP_DATA,
