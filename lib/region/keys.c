@@ -7,6 +7,11 @@
 
 #include "mr.h"
 
+static inline uint64_t high_half(uint64_t a, uint64_t b)
+{
+	return (uint64_t)(((unsigned __int128)a * b) >> 64);
+}
+
 /*
  * A plan's pieces are nearly all of one length: windows of 2 GiB, or the
  * largest MR.  So piece (offset + bias) / step is nearly always the right one,
@@ -16,17 +21,17 @@
 void region_mr_index(struct mrg_mr *mr)
 {
 	const struct region_piece *p = mr->pieces;
-	uint64_t first = p[1].start, step;
+	uint64_t step;
 
-	if (mr->count == 1) {
-		mr->bias = mr->inverse = 0;
+	mr->bias = mr->inverse = 0;
+	if (mr->count == 1)
 		return;
-	}
-	step = p[2].start - first;
-	if (step < first)
-		step = first;
-	mr->bias = step - first;
+	step = p[1].length > p[0].length ? p[1].length : p[0].length;
+	mr->bias = step - p[0].length;
 	mr->inverse = UINT64_MAX / step + 1;
+	/* Pieces of such lengths that the guess would lead out of the array. */
+	if (high_half(mr->length - 1 + mr->bias, mr->inverse) >= mr->count)
+		mr->bias = mr->inverse = 0;
 }
 
 static size_t search(const struct mrg_mr *mr, uint64_t offset)
@@ -44,54 +49,53 @@ static size_t search(const struct mrg_mr *mr, uint64_t offset)
 	return low;
 }
 
-static inline size_t find(const struct mrg_mr *mr, uint64_t offset)
+static inline void fill(struct mrg_seg *seg, const struct region_piece *piece,
+			uint64_t offset, uint64_t length)
 {
-	size_t i = (size_t)(((unsigned __int128)(offset + mr->bias) *
-			     mr->inverse) >> 64);
-
-	if (i < mr->count && mr->pieces[i].start <= offset &&
-	    offset < mr->pieces[i + 1].start)
-		return i;
-	return search(mr, offset);
+	*seg = (struct mrg_seg){ .wire = piece->delta + offset, .length = length,
+				 .lkey = piece->lkey, .rkey = piece->rkey };
 }
 
-/* Fills @seg with at most @length bytes from @offset on; returns its length. */
-static inline uint64_t fill(struct mrg_seg *seg, const struct region_piece *piece,
-			    uint64_t offset, uint64_t length)
+/* Ranges over several pieces, pieces of odd lengths, and refusals. */
+__attribute__((noinline))
+static ssize_t keys_by_search(const struct mrg_mr *mr, uint64_t offset,
+			      uint64_t length, struct mrg_seg *segs, size_t cap)
 {
-	uint64_t room = piece[1].start - offset;
-
-	seg->wire = piece->wire + (offset - piece->start);
-	seg->length = length < room ? length : room;
-	seg->lkey = piece->lkey;
-	seg->rkey = piece->rkey;
-	return seg->length;
-}
-
-ssize_t mrg_keys(const struct mrg_mr *mr, uint64_t addr, uint64_t length,
-		 struct mrg_seg *segs, size_t cap)
-{
-	uint64_t offset = addr - mr->addr;
 	size_t first, count;
 
 	/* Length 0 becomes the largest number here, and is refused with it. */
 	if (offset >= mr->length || length - 1 >= mr->length - offset)
 		return -ERANGE;
-	first = find(mr, offset);
-	if (length <= mr->pieces[first + 1].start - offset)
-		count = 1;
-	else
-		count = find(mr, offset + length - 1) - first + 1;
+	first = search(mr, offset);
+	count = search(mr, offset + length - 1) - first + 1;
 	if (count > cap)
 		return (ssize_t)count;
 	for (size_t i = 0; i < count; i++) {
-		uint64_t done = fill(&segs[i], &mr->pieces[first + i], offset,
-				     length);
+		const struct region_piece *piece = &mr->pieces[first + i];
+		uint64_t room = piece->start + piece->length - offset;
+		uint64_t part = length < room ? length : room;
 
-		offset += done;
-		length -= done;
+		fill(&segs[i], piece, offset, part);
+		offset += part;
+		length -= part;
 	}
 	return (ssize_t)count;
+}
+
+ssize_t mrg_keys(const struct mrg_mr *mr, uint64_t addr, uint64_t length,
+		 struct mrg_seg *segs, size_t cap)
+{
+	uint64_t offset = addr - mr->addr, into;
+	const struct region_piece *piece;
+
+	if (offset >= mr->length)
+		return -ERANGE;
+	piece = &mr->pieces[high_half(offset + mr->bias, mr->inverse)];
+	into = offset - piece->start;
+	if (into >= piece->length || length - 1 >= piece->length - into || !cap)
+		return keys_by_search(mr, offset, length, segs, cap);
+	fill(segs, piece, offset, length);
+	return 1;
 }
 
 static bool total(const struct mrg_seg *segs, size_t count, uint64_t *sum)

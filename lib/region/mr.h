@@ -17,10 +17,11 @@ enum region_grounds {
 	GROUNDS_HOST_WINDOWS,
 };
 
-/* One MR, as look-up needs it: all of it in less than a cache line. */
+/* One MR, as look-up needs it: two to a cache line. */
 struct region_piece {
 	uint64_t start;		/* offset in the buffer */
-	uint64_t wire;		/* wire address of that byte */
+	uint64_t length;
+	uint64_t delta;		/* wire address = offset in the buffer + this */
 	uint32_t lkey;
 	uint32_t rkey;
 };
@@ -32,7 +33,7 @@ struct mrg_mr {
 	uint64_t bias;		/* see region_mr_index() */
 	uint64_t inverse;
 	size_t count;
-	struct region_piece *pieces;	/* @count, and one that ends the last */
+	struct region_piece *pieces;
 
 	struct ibv_mr **verbs;
 	struct mrg_ctx *ctx;
@@ -44,7 +45,7 @@ struct mrg_mr {
 	bool marks_pages;	/* libibverbs marks them where fork protection is on */
 };
 
-/* Prepares look-up; pieces[] and count are set. */
+/* Prepares look-up; length, pieces and count are set. */
 void region_mr_index(struct mrg_mr *mr);
 
 #endif

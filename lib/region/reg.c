@@ -78,7 +78,7 @@ static int dereg_piece(const struct mrg_mr *mr, size_t i)
 {
 	struct mrg_vma_guard *guard = mr->marks_pages ? mr->ctx->guard : NULL;
 	uint64_t addr = mr->addr + mr->pieces[i].start;
-	uint64_t length = mr->pieces[i + 1].start - mr->pieces[i].start;
+	uint64_t length = mr->pieces[i].length;
 	int err = mr->ctx->env->dereg(mr->verbs[i]);
 
 	mrg_vma_guard_after_dereg(guard, addr, length, -err);
@@ -113,7 +113,7 @@ static int alloc_pieces(struct mrg_mr *mr)
 	free(mr->verbs);
 	free(mr->pieces);
 	mr->verbs = calloc(mr->count, sizeof(*mr->verbs));
-	mr->pieces = calloc(mr->count + 1, sizeof(*mr->pieces));
+	mr->pieces = calloc(mr->count, sizeof(*mr->pieces));
 	return mr->verbs && mr->pieces ? 0 : -ENOMEM;
 }
 
@@ -121,11 +121,11 @@ static void note_piece(struct mrg_mr *mr, size_t i, const struct mrg_piece *piec
 {
 	mr->pieces[i] = (struct region_piece){
 		.start = piece->offset,
-		.wire = piece->iova,
+		.length = piece->length,
+		.delta = piece->iova - piece->offset,
 		.lkey = mr->verbs[i]->lkey,
 		.rkey = mr->verbs[i]->rkey,
 	};
-	mr->pieces[i + 1].start = piece->offset + piece->length;
 }
 
 /* Takes back what is registered, and tells why it went no further.  Returns 1

@@ -31,14 +31,15 @@ static struct mrg_mr *make(const uint64_t *lengths, size_t count)
 
 	mr->addr = ADDR;
 	mr->count = count;
-	mr->pieces = calloc(count + 1, sizeof(*mr->pieces));
+	mr->pieces = calloc(count, sizeof(*mr->pieces));
 	for (size_t i = 0; i < count; i++) {
 		mr->pieces[i] = (struct region_piece){
-			.start = at, .wire = (i + 1) << 48,
+			.start = at, .length = lengths[i],
+			.delta = ((i + 1) << 48) - at,
 			.lkey = (uint32_t)i + 1, .rkey = (uint32_t)i + 0x1000 };
 		at += lengths[i];
 	}
-	mr->pieces[count].start = mr->length = at;
+	mr->length = at;
 	region_mr_index(mr);
 	return mr;
 }
@@ -53,7 +54,7 @@ static size_t piece_of(const struct mrg_mr *mr, uint64_t offset)
 {
 	size_t i = 0;
 
-	while (mr->pieces[i + 1].start <= offset)
+	while (mr->pieces[i].start + mr->pieces[i].length <= offset)
 		i++;
 	return i;
 }
@@ -67,7 +68,7 @@ static void check_range(const struct mrg_mr *mr, uint64_t offset, uint64_t lengt
 	assert_int_equal(n, piece_of(mr, offset + length - 1) - i + 1);
 	assert_int_equal(mrg_keys(mr, ADDR + offset, length, NULL, 0), n);
 	for (ssize_t s = 0; s < n; s++, i++) {
-		uint64_t end = mr->pieces[i + 1].start;
+		uint64_t end = mr->pieces[i].start + mr->pieces[i].length;
 		uint64_t part = end - offset < length ? end - offset : length;
 
 		assert_int_equal(segs[s].length, part);
@@ -83,7 +84,7 @@ static void check_range(const struct mrg_mr *mr, uint64_t offset, uint64_t lengt
 static void check_handle(const struct mrg_mr *mr)
 {
 	for (size_t i = 0; i < mr->count; i++) {
-		uint64_t start = mr->pieces[i].start, end = mr->pieces[i + 1].start;
+		uint64_t start = mr->pieces[i].start, end = start + mr->pieces[i].length;
 
 		check_range(mr, start, 1);
 		check_range(mr, end - 1, 1);
