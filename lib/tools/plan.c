@@ -424,6 +424,9 @@ static bool ask_kernel(const struct source *source,
 	if (!source->is_live || !live->has_layout ||
 	    !live->module.info.has_walk)
 		return false;
+	/* Behind such an IOMMU it would see other addresses than we did. */
+	if (opts->flags & MRG_PLAN_TRANSLATED)
+		return false;
 	if (mrg_dev_dmabuf_blocks(live->module.dev, live->buffer.fd,
 				  &live->importer, live->iova, live->offset,
 				  live->length, bitmap, 0, NULL, 0,

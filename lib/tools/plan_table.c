@@ -58,11 +58,16 @@ static struct field field_of(const struct table *table, size_t index,
 		PUT("0x%" PRIx64, piece->iova);
 		break;
 	case PAGE:
-		if (outcome->page_shift)
+		if (!outcome->page_shift)
+			PUT("-");
+		else
 			PUT("%s", term_size(1ULL << outcome->page_shift).text);
 		break;
 	case BLOCKS:
-		PUT("%" PRIu64, outcome->blocks);
+		if (!outcome->page_shift)
+			PUT("-");
+		else
+			PUT("%" PRIu64, outcome->blocks);
 		break;
 	default:
 		PUT("%s", mrg_verdict_name(outcome->verdict));

@@ -79,6 +79,11 @@ static void print_wraps(const struct term *term,
 static void print_safe(const struct term *term,
 		       const struct mrg_outcome *single)
 {
+	if (!single->page_shift) {
+		say(term, TERM_GOOD, "SAFE",
+		    "as one MR, at whatever DMA addresses");
+		return;
+	}
 	say(term, TERM_GOOD, "SAFE",
 	    "as one MR: %" PRIu64 " block%s of %s, %sat its right address",
 	    single->blocks, plural(single->blocks),

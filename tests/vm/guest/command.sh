@@ -36,7 +36,7 @@ wanted() {
 
 picked='"\(.page_shift) \(.blocks) \(.wrong_blocks) \(.first_bad_offset)"'
 
-plan 22
+plan 23
 is "$(mrguard info --json | jq -r '.module.state, .walk' | xargs)" \
 	"loaded $MRG_WALK" "info names the walk of this kernel"
 
@@ -66,4 +66,13 @@ is "$(cat "$tmp/offline")" "$(cat "$tmp/live")" \
 mrguard layout --dmabuf-from simgpu:12G,seg=1G,fake --importer "$importer" \
 	--iova 0x700000000000 --entries --dump - >"$tmp/list"
 is "$(grep -vc '^#' "$tmp/list")" 12 "--entries lists the entries as mapped"
+
+name="memory of udmabuf is planned at the address where it is mapped"
+if [ -c /dev/udmabuf ]; then
+	mrguard plan --dmabuf-from udmabuf:16M --importer "$importer" --json >"$tmp/json"
+	is "$? $(jq -r '.verdict, .kernel.agrees, (.single.page_shift >= 12)' "$tmp/json" | xargs)" \
+		"0 safe true true" "$name"
+else
+	skip "$name" "this kernel is built without udmabuf"
+fi
 modprobe -r edu_bind simgpu mrguard_walk mrguard >&2
