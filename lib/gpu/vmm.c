@@ -62,20 +62,22 @@ int mrg_gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
 	if (ret)
 		return ret;
 	result = driver->c.ipc_get(handle, base);
-	if (!result && id && mrg_gpu_buffer_id(driver, base) != id)
+	if (id && mrg_gpu_buffer_id(driver, base) != id)
 		ret = stale(gpu, base);
 	mrg_gpu_leave(&scope);
+	if (ret)
+		return ret;
 	if (result == GPU_INVALID_VALUE)
 		return mrg_gpu_fail(gpu, -EOPNOTSUPP, "export handle",
 				    "share memory in the process that allocated it",
-				    "%s() refuses the memory at 0x%llx: it is freed, or another process's",
+				    "%s() refuses the memory at 0x%llx: it was imported from another process",
 				    mrg_gpu_call_name(driver, "IpcGetMemHandle"),
 				    (unsigned long long)base);
 	if (result)
 		return mrg_gpu_fail_call(gpu, driver, "export handle",
 					 mrg_gpu_call_name(driver, "IpcGetMemHandle"),
 					 result);
-	return ret;
+	return 0;
 }
 
 /* ---- importing ---- */

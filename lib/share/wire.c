@@ -140,6 +140,9 @@ static bool good_name(const struct wire_descriptor *wire)
 
 	if (length < 2 || length > sizeof(wire->name))
 		return false;
+	for (size_t i = length; i < sizeof(wire->name); i++)
+		if (wire->name[i])
+			return false;
 	if (!wire->name[0])
 		return true;
 	return wire->name[0] == '/' && strnlen(wire->name, length) == length - 1;

@@ -111,6 +111,14 @@ static int hip_set_access(uint64_t ptr, size_t size, const struct gpu_access *de
 	return failed(double_set_access(ptr, size, desc, count));
 }
 
+/* hipIpcMemLazyEnablePeerAccess is 0 up to 5.7 and 1 from 6.0 on. */
+static int hip_ipc_open(uint64_t *ptr, struct gpu_ipc_handle handle, unsigned int flags)
+{
+	if (flags != (double_gpu.version >= ROCM_6))
+		return failed(GPU_INVALID_VALUE);
+	return failed(double_ipc_open(ptr, handle, GPU_IPC_LAZY_PEER));
+}
+
 static int hip_version(int *version)
 {
 	*version = double_gpu.version;
@@ -184,7 +192,7 @@ static struct mrg_gpu_calls calls = {
 	.address_range = hip_address_range,
 	.dmabuf = hip_dmabuf,
 	.ipc_get = double_ipc_get,
-	.ipc_open = double_ipc_open,
+	.ipc_open = hip_ipc_open,
 	.ipc_close = double_ipc_close,
 	.retain = double_retain,
 	.release = double_release,
