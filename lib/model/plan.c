@@ -384,7 +384,7 @@ static int plan_range(struct mrg_planner *p)
 		return 0;
 	err = make_plan(p);
 	if (!err)
-		mrg_explain(p);
+		mrg_write_reason(p);
 	if (too_long(p))
 		p->plan->single = (struct mrg_outcome){
 			.verdict = MRG_REFUSED,

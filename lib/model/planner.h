@@ -54,8 +54,8 @@ int mrg_find_witnesses(const struct mrg_planner *p, struct mrg_witness **out,
 /* mrg_say() - add a sentence to the plan's reason */
 void mrg_say(struct mrg_plan *plan, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* mrg_explain() - the verdict's grounds, and what the plan does about it */
-void mrg_explain(struct mrg_planner *p);
+/* mrg_write_reason() - the verdict's grounds, and what the plan does about it */
+void mrg_write_reason(struct mrg_planner *p);
 
 static inline bool mrg_limit_known(const struct mrg_planner *p)
 {

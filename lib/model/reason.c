@@ -130,7 +130,7 @@ static void explain_pieces(struct mrg_planner *p)
 			p->cuts_inside, X(p->opts.unit));
 }
 
-void mrg_explain(struct mrg_planner *p)
+void mrg_write_reason(struct mrg_planner *p)
 {
 	if (p->opts.max_mr_size && p->opts.length > p->opts.max_mr_size)
 		mrg_say(p->plan, "One MR is refused: its 0x%llx bytes are above the device's largest MR, 0x%llx.",

@@ -38,6 +38,8 @@ static const struct command commands[] = {
 	  "module, kernel walk and RDMA devices" },
 	{ "vma", cmd_vma, GROUP_HOST,
 	  "a process's VMAs: how many, of what kind, and for how long" },
+	{ "explain", cmd_explain, GROUP_HOST,
+	  "why a registration failed: one errno, many causes" },
 	{ "selftest", cmd_selftest, GROUP_DATA,
 	  "move blocks through an RDMA device and compare every byte" },
 	{ "demo", cmd_demo, GROUP_DATA,
