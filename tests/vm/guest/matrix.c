@@ -69,19 +69,6 @@ struct seen {
 	uint64_t first_surprise;	/* a span unlike its prediction, or ~0 */
 };
 
-/* Faults of less than a word can be right by chance. */
-static bool as_predicted(const struct seen *seen, const struct verify_span *span,
-			 uint64_t first, uint64_t bad)
-{
-	uint64_t want_first = 0;
-	uint64_t want = predict_bad(&seen->prediction, span->offset, span->length,
-				    &want_first);
-
-	if (want < 8 || bad < 8)
-		return (want < 8) == (bad < 8);
-	return want == bad && want_first == first;
-}
-
 static void look(void *arg, enum verify_way way, const struct verify_span *span,
 		 const struct verify_fault *faults, size_t count)
 {
@@ -95,7 +82,7 @@ static void look(void *arg, enum verify_way way, const struct verify_span *span,
 	if (bad && faults[0].offset < seen->first_bad)
 		seen->first_bad = faults[0].offset;
 	if (seen->predicted && seen->first_surprise == UINT64_MAX &&
-	    !as_predicted(seen, span, count ? faults[0].offset : 0, bad))
+	    !as_predicted(&seen->prediction, span, count ? faults[0].offset : 0, bad))
 		seen->first_surprise = span->offset;
 }
 

@@ -7,6 +7,7 @@
 #define GUEST_PREDICT_H
 
 #include "model/model.h"
+#include "tools/verify.h"
 
 struct prediction {
 	struct mrg_mr mr;		/* the model's: list, iova, length */
@@ -73,6 +74,19 @@ static inline uint64_t predict_bad(const struct prediction *p, uint64_t at,
 		length -= n;
 	}
 	return bad;
+}
+
+/* Faults of less than a word can be right by chance. */
+static inline bool as_predicted(const struct prediction *p,
+				const struct verify_span *span, uint64_t first,
+				uint64_t bad)
+{
+	uint64_t want_first = 0;
+	uint64_t want = predict_bad(p, span->offset, span->length, &want_first);
+
+	if (want < 8 || bad < 8)
+		return (want < 8) == (bad < 8);
+	return want == bad && want_first == first;
 }
 
 #endif
