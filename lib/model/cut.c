@@ -38,10 +38,10 @@ struct search {
 	struct place *places;
 	size_t count;
 	size_t room;
-	struct queue now[2];	/* cuts inside units so far: found, and seeds */
-	struct queue later;	/* one more cut inside a unit */
-	uint64_t *best;		/* the farthest place so far before each witness */
-	uint64_t rich;		/* the farthest so far that reaches all beyond it */
+	struct queue now[2]; /* cuts inside units so far: found, and seeds */
+	struct queue later; /* one more cut inside a unit */
+	uint64_t *best; /* the farthest place so far before each witness */
+	uint64_t rich; /* the farthest so far that reaches all beyond it */
 };
 
 static int enqueue(struct queue *q, uint32_t place)
@@ -202,7 +202,8 @@ static int extend(struct search *s, uint32_t from, bool inside,
 	for (;;) {
 		end = farthest(s, inside, start, cap);
 		err = add_place(s, from, end, queue);
-		if (err || end == NONE || end <= start || reaches_all(s->rule, end))
+		if (err || end == NONE || end <= start ||
+		    reaches_all(s->rule, end))
 			return err;
 		next = first_after(s->rule, end);
 		if (!next || s->rule->witness[next - 1].hi <= start + 1)
@@ -219,7 +220,7 @@ static bool next_place(struct search *s, uint32_t *place)
 		return false;
 	if (a->head == a->count ||
 	    (b->head < b->count && s->places[b->at[b->head]].pieces <
-				   s->places[a->at[a->head]].pieces))
+					   s->places[a->at[a->head]].pieces))
 		a = b;
 	*place = a->at[a->head++];
 	return true;

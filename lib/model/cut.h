@@ -30,7 +30,7 @@ struct mrg_cut_rule {
 	uint64_t align;
 	uint64_t unit;
 	uint64_t max;
-	const struct mrg_witness *witness;	/* in order, apart */
+	const struct mrg_witness *witness; /* in order, apart */
 	size_t count;
 };
 

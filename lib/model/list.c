@@ -6,7 +6,7 @@
 #include <model/grow.h>
 #include <model/planner.h>
 
-#define LOW32	0xffffffffULL
+#define LOW32 0xffffffffULL
 
 /* Takes an entry that lies outside the range. */
 static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)
@@ -119,7 +119,7 @@ int mrg_find_witnesses(const struct mrg_planner *p, struct mrg_witness **out,
 {
 	uint64_t pgoff = mrg_mr_pgoff(&p->mr), pos = 0;
 	struct witness_list list = { 0 };
-	bool bound, was_bound = true;	/* the first run has none before it */
+	bool bound, was_bound = true; /* the first run has none before it */
 	struct mrg_runs it;
 	struct mrg_sg run;
 	int err = 0;

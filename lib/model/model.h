@@ -14,16 +14,16 @@
 #include <mrguard/plan.h>
 
 /* Pages from here on are what the truncating walk gets wrong. */
-#define MRG_WIDE_SHIFT	32
+#define MRG_WIDE_SHIFT 32
 /* The largest page that every walk handles. */
-#define MRG_WINDOW	(1ULL << 31)
+#define MRG_WINDOW (1ULL << 31)
 /* The smallest page of any RDMA device in the kernel. */
-#define MRG_MIN_SHIFT	12
-#define MRG_MAX_SHIFT	63
+#define MRG_MIN_SHIFT 12
+#define MRG_MAX_SHIFT 63
 /* A device whose limit is not known takes at least 2 GiB pages. */
-#define MRG_MIN_LIMIT	31
+#define MRG_MIN_LIMIT 31
 /* No list is longer: offsets and lengths add without overflow. */
-#define MRG_LIST_MAX	(1ULL << 63)
+#define MRG_LIST_MAX (1ULL << 63)
 
 /*
  * One MR: bytes [offset, offset + length) of a list, at an iova.
@@ -51,7 +51,8 @@ static inline uint64_t mrg_mr_pgoff(const struct mrg_mr *mr)
 /* All page sizes from 4 KiB to 2^limit, as drivers announce them. */
 static inline uint64_t mrg_pages_up_to(uint32_t limit)
 {
-	return (~0ULL >> (MRG_MAX_SHIFT - limit)) & ~((1ULL << MRG_MIN_SHIFT) - 1);
+	return (~0ULL >> (MRG_MAX_SHIFT - limit)) &
+	       ~((1ULL << MRG_MIN_SHIFT) - 1);
 }
 
 /* Walks of kernels before 486055f5e09d see entries, later ones see runs. */
@@ -67,17 +68,18 @@ static inline bool mrg_walk_per_entry(enum mrg_walk walk)
 struct mrg_runs {
 	const struct mrg_sg *sg;
 	const struct mrg_sg *end;
-	uint64_t skip;		/* bytes of *sg that come before the stretch */
-	uint64_t left;		/* bytes of the stretch that are still to come */
-	uint64_t seen;		/* bytes of the list passed, cut ones too */
+	uint64_t skip; /* bytes of *sg that come before the stretch */
+	uint64_t left; /* bytes of the stretch that are still to come */
+	uint64_t seen; /* bytes of the list passed, cut ones too */
 	bool per_entry;
-	bool malformed;		/* an entry that mrg_entry_valid() would refuse */
+	bool malformed; /* an entry that mrg_entry_valid() would refuse */
 };
 
 /* Not empty, not absurdly long, and not past the last address. */
 static inline bool mrg_entry_valid(const struct mrg_sg *sg)
 {
-	return sg->len - 1 < MRG_LIST_MAX && sg->addr + (sg->len - 1) >= sg->addr;
+	return sg->len - 1 < MRG_LIST_MAX &&
+	       sg->addr + (sg->len - 1) >= sg->addr;
 }
 
 static inline bool mrg_runs_next(struct mrg_runs *it, struct mrg_sg *run)
@@ -113,10 +115,10 @@ void mrg_mr_runs(const struct mrg_mr *mr, bool per_entry, struct mrg_runs *it);
 
 /* What pick and walk need to know of an MR's runs. */
 struct mrg_scan {
-	uint64_t mask;		/* its lowest bit bounds the page */
-	uint64_t first;		/* DMA address of the first page */
-	uint64_t first_len;	/* bytes of the first run */
-	uint64_t second;	/* DMA address of the second run */
+	uint64_t mask; /* its lowest bit bounds the page */
+	uint64_t first; /* DMA address of the first page */
+	uint64_t first_len; /* bytes of the first run */
+	uint64_t second; /* DMA address of the second run */
 	uint64_t last_addr;
 	uint64_t last_len;
 	uint64_t bytes;
@@ -164,10 +166,12 @@ void mrg_mr_judge(const struct mrg_mr *mr, uint64_t pgsz_bitmap,
  * The addresses that @walk hands out for blocks [start, start + cap), in
  * pages of 1 << @shift; returns how many of these blocks the MR has.
  */
-size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk, uint32_t shift,
-		     uint64_t start, uint64_t *addrs, size_t cap);
+size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk,
+		     uint32_t shift, uint64_t start, uint64_t *addrs,
+		     size_t cap);
 
 /* Bytes of the MR that lie in wrong blocks. */
-uint64_t mrg_wrong_bytes(const struct mrg_mr *mr, const struct mrg_outcome *out);
+uint64_t mrg_wrong_bytes(const struct mrg_mr *mr,
+			 const struct mrg_outcome *out);
 
 #endif /* MODEL_MODEL_H */

@@ -41,8 +41,7 @@ static bool opts_valid(const struct mrg_plan_opts *o)
 				       o->max_page_shift <= MRG_MAX_SHIFT)) &&
 	       is_power_of_two(o->page_size) &&
 	       o->page_size >= 1ULL << MRG_MIN_SHIFT &&
-	       o->page_size <= MAX_PAGE_SIZE &&
-	       is_power_of_two(o->cut_align);
+	       o->page_size <= MAX_PAGE_SIZE && is_power_of_two(o->cut_align);
 }
 
 static int set_up(struct mrg_planner *p, const struct mrg_sg *sg, size_t count,
@@ -60,7 +59,8 @@ static int set_up(struct mrg_planner *p, const struct mrg_sg *sg, size_t count,
 		return -EINVAL;
 	if (p->opts.cut_align < p->opts.page_size)
 		p->opts.cut_align = p->opts.page_size;
-	p->walk = p->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING : p->opts.walk;
+	p->walk = p->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING :
+						 p->opts.walk;
 	p->has_list = sg;
 	p->layout_known = sg && !(p->opts.flags & MRG_PLAN_TRANSLATED);
 	return sg ? mrg_read_list(p, sg, count) : 0;
@@ -86,25 +86,32 @@ static bool refused(struct mrg_planner *p)
 		o->length = p->list_bytes - o->offset;
 	if (p->has_list && (o->offset >= p->list_bytes ||
 			    o->length > p->list_bytes - o->offset)) {
-		mrg_say(p->plan, "The list holds 0x%llx bytes, and the range of 0x%llx bytes from offset 0x%llx on ends behind it: shorten the range, or give the whole list.",
+		mrg_say(p->plan,
+			"The list holds 0x%llx bytes, and the range of 0x%llx bytes from offset 0x%llx on ends behind it: shorten the range, or give the whole list.",
 			(unsigned long long)p->list_bytes,
-			(unsigned long long)o->length, (unsigned long long)o->offset);
+			(unsigned long long)o->length,
+			(unsigned long long)o->offset);
 		return refuse(p);
 	}
 	if (!o->length) {
-		mrg_say(p->plan, "The range is empty (length 0): name its length.");
+		mrg_say(p->plan,
+			"The range is empty (length 0): name its length.");
 		return refuse(p);
 	}
 	if (o->length > MRG_LIST_MAX || o->iova + (o->length - 1) < o->iova ||
 	    o->offset + (o->length - 1) < o->offset) {
-		mrg_say(p->plan, "The range of 0x%llx bytes at iova 0x%llx, offset 0x%llx, passes the end of the address space: no MR can reach beyond 2^64 or be longer than 2^63.",
-			(unsigned long long)o->length, (unsigned long long)o->iova,
+		mrg_say(p->plan,
+			"The range of 0x%llx bytes at iova 0x%llx, offset 0x%llx, passes the end of the address space: no MR can reach beyond 2^64 or be longer than 2^63.",
+			(unsigned long long)o->length,
+			(unsigned long long)o->iova,
 			(unsigned long long)o->offset);
 		return refuse(p);
 	}
 	if ((o->iova ^ o->offset) & in_page) {
-		mrg_say(p->plan, "The kernel refuses it: iova 0x%llx and offset 0x%llx differ within a page of 0x%llx bytes; use an iova with 0x%llx in its low bits.",
-			(unsigned long long)o->iova, (unsigned long long)o->offset,
+		mrg_say(p->plan,
+			"The kernel refuses it: iova 0x%llx and offset 0x%llx differ within a page of 0x%llx bytes; use an iova with 0x%llx in its low bits.",
+			(unsigned long long)o->iova,
+			(unsigned long long)o->offset,
 			(unsigned long long)o->page_size,
 			(unsigned long long)(o->offset & in_page));
 		return refuse(p);
@@ -149,7 +156,8 @@ static enum mrg_safety which_pieces(const struct mrg_planner *p)
 
 	if (p->walk == MRG_WALK_EXACT || (narrow_pages && !narrow_risk(p)))
 		return MRG_ANY_PIECE;
-	return p->layout_known && !narrow_risk(p) ? MRG_BY_LAYOUT : MRG_BY_WINDOW;
+	return p->layout_known && !narrow_risk(p) ? MRG_BY_LAYOUT :
+						    MRG_BY_WINDOW;
 }
 
 /* What can be said of an MR whose addresses are not known. */
@@ -173,8 +181,10 @@ static bool worse(const struct mrg_mr *mr, const struct mrg_outcome *a,
 }
 
 /* The worst under all limits that are possible; returns the limit. */
-static uint32_t judge_worst(const struct mrg_planner *p, const struct mrg_mr *mr,
-			    const struct mrg_scan *scan, struct mrg_outcome *worst)
+static uint32_t judge_worst(const struct mrg_planner *p,
+			    const struct mrg_mr *mr,
+			    const struct mrg_scan *scan,
+			    struct mrg_outcome *worst)
 {
 	uint32_t limit, at = 0;
 	uint64_t page, last = 0;
@@ -184,7 +194,8 @@ static uint32_t judge_worst(const struct mrg_planner *p, const struct mrg_mr *mr
 		.verdict = MRG_REFUSED,
 		.first_bad_offset = MRG_NO_OFFSET,
 	};
-	for (limit = mrg_lowest_limit(p); limit <= mrg_highest_limit(p); limit++) {
+	for (limit = mrg_lowest_limit(p); limit <= mrg_highest_limit(p);
+	     limit++) {
 		page = mrg_pick_page(scan, mr->iova, mr->length,
 				     mrg_pages_up_to(limit));
 		if (page == last)
@@ -199,7 +210,8 @@ static uint32_t judge_worst(const struct mrg_planner *p, const struct mrg_mr *mr
 	return at;
 }
 
-static uint64_t largest_page(const struct mrg_planner *p, const struct mrg_mr *mr,
+static uint64_t largest_page(const struct mrg_planner *p,
+			     const struct mrg_mr *mr,
 			     const struct mrg_scan *scan)
 {
 	return mrg_pick_page(scan, mr->iova, mr->length,
@@ -221,9 +233,10 @@ static void judge_single(struct mrg_planner *p)
 		p->strict = single->verdict == MRG_SAFE;
 	}
 	if (single->verdict == MRG_REFUSED) {
-		mrg_say(p->plan, "No page fits: DMA addresses and iova 0x%llx agree, or the list is contiguous, only up to bit %d, and the smallest page is 4 KiB (bit %d).",
-			(unsigned long long)p->mr.iova, __builtin_ctzll(p->scan.mask),
-			MRG_MIN_SHIFT);
+		mrg_say(p->plan,
+			"No page fits: DMA addresses and iova 0x%llx agree, or the list is contiguous, only up to bit %d, and the smallest page is 4 KiB (bit %d).",
+			(unsigned long long)p->mr.iova,
+			__builtin_ctzll(p->scan.mask), MRG_MIN_SHIFT);
 		refuse(p);
 	}
 }
@@ -251,11 +264,13 @@ static bool rebase_possible(struct mrg_planner *p)
 	if (p->safety == MRG_ANY_PIECE)
 		return true;
 	if (p->opts.flags & MRG_PLAN_TRANSLATED)
-		p->no_rebase = "the addresses seen are not those that the MR will get";
+		p->no_rebase =
+			"the addresses seen are not those that the MR will get";
 	else if (!p->layout_known)
 		p->no_rebase = "the DMA addresses are not known";
 	else if (p->safety == MRG_BY_WINDOW)
-		p->no_rebase = "this kernel's walk never ends on entries above 2 GiB";
+		p->no_rebase =
+			"this kernel's walk never ends on entries above 2 GiB";
 	else if (up < p->opts.iova || up + (p->opts.length - 1) < up)
 		p->no_rebase = "the iova is too close to 2^64";
 	return !p->no_rebase;

@@ -16,30 +16,30 @@ struct mrg_plan {
 
 /* Which pieces are safe. */
 enum mrg_safety {
-	MRG_ANY_PIECE,		/* no page, or no walk, that could do harm */
-	MRG_BY_LAYOUT,		/* those that the list keeps from wide pages */
-	MRG_BY_WINDOW,		/* those within a 2 GiB window of the iova */
+	MRG_ANY_PIECE, /* no page, or no walk, that could do harm */
+	MRG_BY_LAYOUT, /* those that the list keeps from wide pages */
+	MRG_BY_WINDOW, /* those within a 2 GiB window of the iova */
 };
 
 struct mrg_planner {
-	struct mrg_plan_opts opts;	/* as given, defaults filled in */
-	enum mrg_walk walk;		/* to judge by: ANY taken for truncating */
+	struct mrg_plan_opts opts; /* as given, defaults filled in */
+	enum mrg_walk walk; /* to judge by: ANY taken for truncating */
 	bool has_list;
-	bool layout_known;		/* the MR will get the list's addresses */
+	bool layout_known; /* the MR will get the list's addresses */
 	uint64_t list_bytes;
-	struct mrg_mr mr;		/* the whole range, over @wide or the list */
+	struct mrg_mr mr; /* the whole range, over @wide or the list */
 	struct mrg_scan scan;
-	struct mrg_sg *wide;		/* its runs, while all allow wide pages */
+	struct mrg_sg *wide; /* its runs, while all allow wide pages */
 	size_t wide_count;
 	size_t wide_room;
 
-	bool refused;			/* whatever the pieces */
-	uint32_t worst_limit;		/* the one that @plan->single is for */
-	bool limit_matters;		/* other limits, other pages */
-	bool strict;			/* one MR never has a page above 2 GiB */
+	bool refused; /* whatever the pieces */
+	uint32_t worst_limit; /* the one that @plan->single is for */
+	bool limit_matters; /* other limits, other pages */
+	bool strict; /* one MR never has a page above 2 GiB */
 	enum mrg_safety safety;
-	const char *no_rebase;		/* why not, where it was wanted */
-	size_t cuts_inside;		/* cuts inside the caller's units */
+	const char *no_rebase; /* why not, where it was wanted */
+	size_t cuts_inside; /* cuts inside the caller's units */
 	long cut_error;
 	struct mrg_plan *plan;
 };

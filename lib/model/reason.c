@@ -18,7 +18,8 @@ void mrg_say(struct mrg_plan *plan, const char *format, ...)
 		plan->reason[used] = '\0';
 	}
 	va_start(args, format);
-	vsnprintf(plan->reason + used, sizeof(plan->reason) - used, format, args);
+	vsnprintf(plan->reason + used, sizeof(plan->reason) - used, format,
+		  args);
 	va_end(args);
 }
 
@@ -38,19 +39,25 @@ static const char *walk_words(const struct mrg_planner *p)
 static void explain_blind(struct mrg_planner *p)
 {
 	bool translated = p->opts.flags & MRG_PLAN_TRANSLATED;
-	const char *why = translated ?
-		"behind a translating IOMMU the addresses seen are not those that the MR will get" :
-		"the DMA addresses are not known";
+	const char *why =
+		translated ?
+			"behind a translating IOMMU the addresses seen are not those that the MR will get" :
+			"the DMA addresses are not known";
 
 	if (p->plan->single.verdict != MRG_SAFE)
-		mrg_say(p->plan, "What one MR would do cannot be told: %s.", why);
+		mrg_say(p->plan, "What one MR would do cannot be told: %s.",
+			why);
 	else if (p->walk == MRG_WALK_EXACT)
-		mrg_say(p->plan, "One MR is safe whatever its addresses (%s): this kernel's walk is exact.", why);
+		mrg_say(p->plan,
+			"One MR is safe whatever its addresses (%s): this kernel's walk is exact.",
+			why);
 	else if (p->safety == MRG_ANY_PIECE)
-		mrg_say(p->plan, "One MR is safe whatever its addresses (%s): the device's largest page is 2^%u, and every walk handles pages up to 2^31.",
+		mrg_say(p->plan,
+			"One MR is safe whatever its addresses (%s): the device's largest page is 2^%u, and every walk handles pages up to 2^31.",
 			why, p->opts.max_page_shift);
 	else
-		mrg_say(p->plan, "One MR is safe whatever its addresses (%s): it lies within one 2 GiB window of the iova, so its page cannot exceed 2^31.",
+		mrg_say(p->plan,
+			"One MR is safe whatever its addresses (%s): it lies within one 2 GiB window of the iova, so its page cannot exceed 2^31.",
 			why);
 }
 
@@ -60,35 +67,43 @@ static void explain_known(struct mrg_planner *p)
 
 	switch (o->verdict) {
 	case MRG_WRAPS:
-		mrg_say(p->plan, "One MR would wrap: in pages of 0x%llx (2^%u) the kernel's %s walk repeats a block; wrong: %llu of %llu blocks, from offset 0x%llx on.",
+		mrg_say(p->plan,
+			"One MR would wrap: in pages of 0x%llx (2^%u) the kernel's %s walk repeats a block; wrong: %llu of %llu blocks, from offset 0x%llx on.",
 			X(1ULL << o->page_shift), o->page_shift, walk_words(p),
-			X(o->wrong_blocks), X(o->blocks), X(o->first_bad_offset));
+			X(o->wrong_blocks), X(o->blocks),
+			X(o->first_bad_offset));
 		break;
 	case MRG_HANGS:
-		mrg_say(p->plan, "One MR would hang the kernel: in pages of 0x%llx (2^%u) its %s walk never ends.",
+		mrg_say(p->plan,
+			"One MR would hang the kernel: in pages of 0x%llx (2^%u) its %s walk never ends.",
 			X(1ULL << o->page_shift), o->page_shift, walk_words(p));
 		break;
 	default:
-		mrg_say(p->plan, "One MR is safe: in pages of 0x%llx (2^%u) the kernel's %s walk gives every block its right address (blocks: %llu).",
+		mrg_say(p->plan,
+			"One MR is safe: in pages of 0x%llx (2^%u) the kernel's %s walk gives every block its right address (blocks: %llu).",
 			X(1ULL << o->page_shift), o->page_shift, walk_words(p),
 			X(o->blocks));
 	}
 	if (o->verdict == MRG_SAFE && !p->strict)
-		mrg_say(p->plan, "But it may rest on pages of 4 GiB or more, which the plan does without.");
+		mrg_say(p->plan,
+			"But it may rest on pages of 4 GiB or more, which the plan does without.");
 }
 
 /* What was not known, and what was taken for it. */
 static void explain_assumptions(struct mrg_planner *p)
 {
 	if (p->opts.walk == MRG_WALK_ANY)
-		mrg_say(p->plan, "Assumed, since this kernel's walk is not known: it truncates block offsets to 32 bits.");
+		mrg_say(p->plan,
+			"Assumed, since this kernel's walk is not known: it truncates block offsets to 32 bits.");
 	if (mrg_limit_known(p) || !p->layout_known)
 		return;
 	if (p->limit_matters)
-		mrg_say(p->plan, "Assumed, since the device's largest page is not known: 2^%u, the worst of 2^%d to 2^%d.",
+		mrg_say(p->plan,
+			"Assumed, since the device's largest page is not known: 2^%u, the worst of 2^%d to 2^%d.",
 			p->worst_limit, MRG_MIN_LIMIT, MRG_MAX_SHIFT);
 	else
-		mrg_say(p->plan, "The device's largest page is not known, and makes no difference from 2^%d to 2^%d.",
+		mrg_say(p->plan,
+			"The device's largest page is not known, and makes no difference from 2^%d to 2^%d.",
 			MRG_MIN_LIMIT, MRG_MAX_SHIFT);
 }
 
@@ -97,16 +112,20 @@ static void explain_failure(struct mrg_planner *p)
 	const struct mrg_plan_opts *o = &p->opts;
 
 	if (p->cut_error == -E2BIG)
-		mrg_say(p->plan, "No plan: it would need more than %u MRs; raise max_mr_size (0x%llx) or shorten the range.",
+		mrg_say(p->plan,
+			"No plan: it would need more than %u MRs; raise max_mr_size (0x%llx) or shorten the range.",
 			MRG_MAX_PIECES, X(o->max_mr_size));
 	else if (o->max_mr_size && o->max_mr_size < o->cut_align)
-		mrg_say(p->plan, "No plan: max_mr_size 0x%llx is below 0x%llx, of which every cut must be a multiple in iova; raise the first, or use smaller pages.",
+		mrg_say(p->plan,
+			"No plan: max_mr_size 0x%llx is below 0x%llx, of which every cut must be a multiple in iova; raise the first, or use smaller pages.",
 			X(o->max_mr_size), X(o->cut_align));
 	else
-		mrg_say(p->plan, "No plan: cuts must fall on multiples of 0x%llx in iova, and safe pieces of at most 0x%llx bytes need others; use smaller pages.",
+		mrg_say(p->plan,
+			"No plan: cuts must fall on multiples of 0x%llx in iova, and safe pieces of at most 0x%llx bytes need others; use smaller pages.",
 			X(o->cut_align),
 			X(o->max_mr_size && o->max_mr_size < MRG_WINDOW ?
-			  o->max_mr_size : MRG_WINDOW));
+				  o->max_mr_size :
+				  MRG_WINDOW));
 }
 
 static void explain_pieces(struct mrg_planner *p)
@@ -114,26 +133,32 @@ static void explain_pieces(struct mrg_planner *p)
 	struct mrg_plan *plan = p->plan;
 
 	if (plan->strategy == MRG_STRATEGY_REBASE && plan->count == 1)
-		mrg_say(plan, "Plan: one MR at iova 0x%llx, which differs from the DMA addresses in bit 31, so no page exceeds 2 GiB.",
+		mrg_say(plan,
+			"Plan: one MR at iova 0x%llx, which differs from the DMA addresses in bit 31, so no page exceeds 2 GiB.",
 			X(plan->pieces[0].iova));
 	else if (plan->strategy == MRG_STRATEGY_REBASE)
-		mrg_say(plan, "Plan: %zu MRs of at most 0x%llx bytes, at iovas that differ from the DMA addresses in bit 31 or below, so no page exceeds 2 GiB.",
+		mrg_say(plan,
+			"Plan: %zu MRs of at most 0x%llx bytes, at iovas that differ from the DMA addresses in bit 31 or below, so no page exceeds 2 GiB.",
 			plan->count, X(p->opts.max_mr_size));
-	else if (plan->strategy == MRG_STRATEGY_SPLIT && p->safety == MRG_ANY_PIECE)
-		mrg_say(plan, "Plan: %zu MRs of at most 0x%llx bytes.", plan->count,
-			X(p->opts.max_mr_size));
+	else if (plan->strategy == MRG_STRATEGY_SPLIT &&
+		 p->safety == MRG_ANY_PIECE)
+		mrg_say(plan, "Plan: %zu MRs of at most 0x%llx bytes.",
+			plan->count, X(p->opts.max_mr_size));
 	else if (plan->strategy == MRG_STRATEGY_SPLIT)
-		mrg_say(plan, "Plan: %zu MRs, cut so that no page can exceed 2 GiB.",
+		mrg_say(plan,
+			"Plan: %zu MRs, cut so that no page can exceed 2 GiB.",
 			plan->count);
 	if (p->cuts_inside)
-		mrg_say(plan, "Of its cuts %zu fall inside a unit of 0x%llx bytes; no safe plan has fewer.",
+		mrg_say(plan,
+			"Of its cuts %zu fall inside a unit of 0x%llx bytes; no safe plan has fewer.",
 			p->cuts_inside, X(p->opts.unit));
 }
 
 void mrg_write_reason(struct mrg_planner *p)
 {
 	if (p->opts.max_mr_size && p->opts.length > p->opts.max_mr_size)
-		mrg_say(p->plan, "One MR is refused: its 0x%llx bytes are above the device's largest MR, 0x%llx.",
+		mrg_say(p->plan,
+			"One MR is refused: its 0x%llx bytes are above the device's largest MR, 0x%llx.",
 			X(p->opts.length), X(p->opts.max_mr_size));
 	else if (p->layout_known)
 		explain_known(p);

@@ -19,7 +19,7 @@
  */
 #include <model/model.h>
 
-#define LOW32	0xffffffffULL
+#define LOW32 0xffffffffULL
 
 static bool wide(enum mrg_walk walk, uint32_t shift)
 {
@@ -63,14 +63,14 @@ static uint64_t block_count(const struct mrg_mr *mr, uint32_t shift)
 struct block_span {
 	uint64_t first;
 	uint64_t count;
-	uint64_t addr;		/* right address of the first one */
+	uint64_t addr; /* right address of the first one */
 };
 
 static struct block_span blocks_in_run(const struct mrg_mr *mr, uint32_t shift,
 				       const struct mrg_sg *run, uint64_t va)
 {
 	uint64_t base = mr->iova >> shift;
-	uint64_t end = mr->iova + mr->length - 1;	/* inclusive: may be ~0 */
+	uint64_t end = mr->iova + mr->length - 1; /* inclusive: may be ~0 */
 	uint64_t page = 1ULL << shift;
 	uint64_t from = va > mr->iova ? va : mr->iova;
 	struct block_span span = { 0 };
@@ -99,7 +99,8 @@ static struct block_span blocks_in_run(const struct mrg_mr *mr, uint32_t shift,
  * block at most is that one.
  */
 static void count_wrong(const struct block_span *span, uint64_t frozen,
-			uint32_t shift, struct mrg_outcome *out, uint64_t *first)
+			uint32_t shift, struct mrg_outcome *out,
+			uint64_t *first)
 {
 	uint64_t skip = span->first == 0 ? 1 : 0;
 	uint64_t hit = (frozen - span->addr) >> shift;
@@ -132,8 +133,9 @@ static void walk_frozen(const struct mrg_mr *mr, const struct mrg_scan *scan,
 	if (first != MRG_NO_OFFSET) {
 		out->verdict = MRG_WRAPS;
 		out->period = page;
-		out->first_bad_offset =
-			(((mr->iova >> out->page_shift) + first) << out->page_shift) - mr->iova;
+		out->first_bad_offset = (((mr->iova >> out->page_shift) + first)
+					 << out->page_shift) -
+					mr->iova;
 	}
 }
 
@@ -172,8 +174,9 @@ void mrg_mr_judge(const struct mrg_mr *mr, uint64_t pgsz_bitmap,
 	}
 }
 
-static void right_blocks(const struct mrg_mr *mr, bool per_entry, uint32_t shift,
-			 uint64_t start, uint64_t *addrs, size_t count)
+static void right_blocks(const struct mrg_mr *mr, bool per_entry,
+			 uint32_t shift, uint64_t start, uint64_t *addrs,
+			 size_t count)
 {
 	uint64_t va = mr->iova - mrg_mr_pgoff(mr);
 	struct block_span span;
@@ -189,12 +192,14 @@ static void right_blocks(const struct mrg_mr *mr, bool per_entry, uint32_t shift
 		if (end > start + count)
 			end = start + count;
 		for (k = span.first > start ? span.first : start; k < end; k++)
-			addrs[k - start] = span.addr + ((k - span.first) << shift);
+			addrs[k - start] =
+				span.addr + ((k - span.first) << shift);
 	}
 }
 
-size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk, uint32_t shift,
-		     uint64_t start, uint64_t *addrs, size_t cap)
+size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk,
+		     uint32_t shift, uint64_t start, uint64_t *addrs,
+		     size_t cap)
 {
 	uint64_t total = block_count(mr, shift);
 	uint64_t page = 1ULL << shift;
@@ -205,12 +210,14 @@ size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk, uint32_t shift
 		return 0;
 	count = total - start < cap ? total - start : cap;
 	if (!wide(walk, shift)) {
-		right_blocks(mr, mrg_walk_per_entry(walk), shift, start, addrs, count);
+		right_blocks(mr, mrg_walk_per_entry(walk), shift, start, addrs,
+			     count);
 		return count;
 	}
 	mrg_mr_scan(mr, walk, &scan);
 	for (i = 0; i < count; i++)
-		addrs[i] = (start + i ? frozen_at(&scan) : scan.first) & ~(page - 1);
+		addrs[i] = (start + i ? frozen_at(&scan) : scan.first) &
+			   ~(page - 1);
 	return count;
 }
 

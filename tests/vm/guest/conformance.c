@@ -178,7 +178,7 @@ static void draw_long(struct mrg_sg *sg, struct mrg_mr *mr, struct random *r)
 
 static void model_and_kernel_agree_on_lists_of_thousands_of_entries(void **state)
 {
-	unsigned int n = full_run() ? 400 : 30;
+	unsigned int n = full_run() ? 400 : 12;
 	struct mrg_sg *sg = calloc(LONG_ENTRIES, sizeof(*sg));
 	struct comparison c = { .walk = info.walk };
 	struct random r = { random_seed() };
