@@ -123,6 +123,7 @@ int mrg_gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 	ret = mrg_gpu_find_device(gpu, window->driver, key);
 	if (ret < 0)
 		return ret;
+	window->owner = ret;
 	window->device = device < 0 ? ret : device;
 	ret = mrg_gpu_window_granule(window, &granule);
 	if (ret)
@@ -215,23 +216,44 @@ static void close_held(struct mrg_gpu_window *window)
 		close(window->fds[--window->held]);
 }
 
-static int set_access(struct mrg_gpu_window *window, int device)
+/* HIP before 2026 refuses ranges over several chunks. */
+static int set_access(struct mrg_gpu_window *window, int device, size_t first,
+		      uint64_t from)
 {
 	struct gpu_access access = {
 		.location = { GPU_LOCATION_DEVICE, device },
 		.flags = GPU_ACCESS_READ_WRITE,
 	};
-	uint64_t at = window->addr;
+	uint64_t at = window->addr + from;
 	int result = 0;
 
-	/* HIP before 2026 refuses ranges over several chunks. */
 	if (window->driver->vendor == GPU_CUDA)
-		return window->driver->c.set_access(at, window->filled, &access, 1);
-	for (size_t i = 0; i < window->count && !result; i++) {
+		return window->driver->c.set_access(at, window->filled - from, &access, 1);
+	for (size_t i = first; i < window->count && !result; i++) {
 		result = window->driver->c.set_access(at, window->sizes[i], &access, 1);
 		at += window->sizes[i];
 	}
 	return result;
+}
+
+int mrg_gpu_window_settle(struct mrg_gpu_window *window)
+{
+	int result;
+
+	if (window->ready == window->filled)
+		return 0;
+	result = set_access(window, window->device, window->ready_count, window->ready);
+	close_held(window);
+	if (result)
+		return mrg_gpu_fail(window->gpu, mrg_gpu_errno(result), "set access",
+				    "use a device that is a peer of the one that the memory is on",
+				    "%s() for device %d failed with %s",
+				    mrg_gpu_call_name(window->driver, "MemSetAccess"),
+				    window->device,
+				    mrg_gpu_result(window->driver, result).text);
+	window->ready = window->filled;
+	window->ready_count = window->count;
+	return 0;
 }
 
 static int give_peers(struct mrg_gpu_window *window)
@@ -243,9 +265,9 @@ static int give_peers(struct mrg_gpu_window *window)
 	for (int i = 0; i < count; i++) {
 		can = 0;
 		if (i == window->device ||
-		    driver->c.can_access_peer(&can, i, window->device) || !can)
+		    driver->c.can_access_peer(&can, i, window->owner) || !can)
 			continue;
-		given += !set_access(window, i);
+		given += !set_access(window, i, 0, 0);
 	}
 	return given;
 }
@@ -263,18 +285,8 @@ static void note_import(struct mrg_gpu_window *window)
 	pthread_mutex_unlock(&gpu->lock);
 }
 
-int mrg_gpu_window_access(struct mrg_gpu_window *window, bool all)
+int mrg_gpu_window_finish(struct mrg_gpu_window *window, bool all)
 {
-	int result = set_access(window, window->device);
-
-	close_held(window);
-	if (result)
-		return mrg_gpu_fail(window->gpu, mrg_gpu_errno(result), "set access",
-				    "use a device that is a peer of the one that the memory is on",
-				    "%s() for device %d failed with %s",
-				    mrg_gpu_call_name(window->driver, "MemSetAccess"),
-				    window->device,
-				    mrg_gpu_result(window->driver, result).text);
 	note_import(window);
 	return 1 + (all ? give_peers(window) : 0);
 }

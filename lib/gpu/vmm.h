@@ -11,7 +11,7 @@
 /**
  * mrg_gpu_export_chunk() - a fresh file descriptor for the chunk at @addr
  * @id: the id that it must have still; 0 = the driver has none
- * @fd: OUT close-on-exec, above 2; the caller's
+ * @fd: OUT close-on-exec; the caller's
  *
  * Return: 0; -ESTALE (another mapping is there now, or none); -EMFILE; -EIO...
  */
@@ -29,11 +29,14 @@ int mrg_gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
 struct mrg_gpu_window {
 	struct mrg_gpu *gpu;
 	struct mrg_gpu_driver *driver;
+	int owner;		/* the device that the memory is on */
 	int device;		/* access first for this one */
 	uint64_t addr, size;	/* reserved */
-	uint64_t filled;
+	uint64_t filled;	/* mapped */
+	uint64_t ready;		/* mapped, and the own device has access */
 	uint64_t *sizes;	/* of the chunks mapped */
 	size_t count, room;
+	size_t ready_count;
 	int *fds;		/* HIP: kept until access is set */
 	size_t held;
 	struct mrg_gpu_imported note;
@@ -53,9 +56,17 @@ int mrg_gpu_window_granule(struct mrg_gpu_window *window, uint64_t *granule);
 /** mrg_gpu_window_add() - map the chunk behind @fd at the end of what is there.
  *  Takes @fd over, also when it fails. */
 int mrg_gpu_window_add(struct mrg_gpu_window *window, int fd, uint64_t size);
-/** mrg_gpu_window_access() - give the own device access, then, with @all, each
- *  peer that can have it.  Return: how many have it, or -errno. */
-int mrg_gpu_window_access(struct mrg_gpu_window *window, bool all);
+/**
+ * mrg_gpu_window_settle() - give the own device access to what was added
+ *
+ * Best done every few chunks: it then overlaps with the owner's exporting (1,500
+ * chunks of 2 MiB on an H200: 169 ms against 202 ms with one call at the end).
+ * Return: 0 or -errno.
+ */
+int mrg_gpu_window_settle(struct mrg_gpu_window *window);
+/** mrg_gpu_window_finish() - the last chunk is in; with @all, give each peer
+ *  device access that can have it.  Return: how many devices have it. */
+int mrg_gpu_window_finish(struct mrg_gpu_window *window, bool all);
 /** mrg_gpu_window_close() - unmap chunk by chunk, free the range */
 void mrg_gpu_window_close(struct mrg_gpu_window *window);
 

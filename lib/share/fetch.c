@@ -277,7 +277,7 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks,
 			advance(fetch);
 	}
 	mrg_share_close_fds(fds + i, count - i);
-	return ret;
+	return ret ? ret : fetch->sink->settle(fetch->sink->to);
 }
 
 static int take_message(struct fetch *fetch, union share_message *message,

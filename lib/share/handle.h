@@ -97,6 +97,8 @@ void mrg_range_drop_all(struct mrg_share *share);
 struct share_sink {
 	/** takes @fd over; 0 or -errno, with the failure kept for @share */
 	int (*chunk)(void *to, int fd, uint64_t size, uint64_t offset);
+	/** a message's chunks are all in; 0 or -errno */
+	int (*settle)(void *to);
 	int (*handle)(void *to, const uint8_t handle[SHARE_IPC]);
 	void *to;
 };

@@ -97,6 +97,12 @@ static int host_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 	return ret;
 }
 
+static int host_settle(void *to)
+{
+	(void)to;
+	return 0;
+}
+
 /* ---- GPU memory ---- */
 
 static int gpu_open(struct share_mapping *m)
@@ -128,6 +134,13 @@ static int gpu_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 	return adopt(m->share, mrg_gpu_window_add(&m->window, fd, size));
 }
 
+static int gpu_settle(void *to)
+{
+	struct share_mapping *m = to;
+
+	return adopt(m->share, mrg_gpu_window_settle(&m->window));
+}
+
 static int ipc_handle(void *to, const uint8_t bytes[SHARE_IPC])
 {
 	struct share_mapping *m = to;
@@ -149,17 +162,13 @@ static int open_mapping(struct share_mapping *m)
 	return share_is_vmm(m->desc.kind) ? gpu_open(m) : 0;
 }
 
-static int finish_mapping(struct share_mapping *m)
+static void finish_mapping(struct share_mapping *m)
 {
-	int ret;
-
 	if (share_is_ipc(m->desc.kind))
 		m->devices = 1;
-	if (!share_is_vmm(m->desc.kind))
-		return 0;
-	ret = mrg_gpu_window_access(&m->window, m->flags & MRG_IMPORT_ALL_DEVICES);
-	m->devices = ret < 0 ? 0 : (unsigned int)ret;
-	return ret < 0 ? adopt(m->share, ret) : 0;
+	if (share_is_vmm(m->desc.kind))
+		m->devices = (unsigned int)mrg_gpu_window_finish(&m->window,
+			m->flags & MRG_IMPORT_ALL_DEVICES);
 }
 
 static void close_mapping(struct share_mapping *m)
@@ -177,8 +186,10 @@ static void close_mapping(struct share_mapping *m)
 
 static int make_mapping(struct share_mapping *m)
 {
+	bool host = m->desc.kind == SHARE_HOST;
 	const struct share_sink sink = {
-		.chunk = m->desc.kind == SHARE_HOST ? host_chunk : gpu_chunk,
+		.chunk = host ? host_chunk : gpu_chunk,
+		.settle = host ? host_settle : gpu_settle,
 		.handle = ipc_handle,
 		.to = m,
 	};
@@ -186,7 +197,9 @@ static int make_mapping(struct share_mapping *m)
 
 	if (!ret)
 		ret = mrg_share_fetch(m->share, &m->desc, &sink);
-	return ret ? ret : finish_mapping(m);
+	if (!ret)
+		finish_mapping(m);
+	return ret;
 }
 
 static bool same_layout(const struct share_descriptor *a,

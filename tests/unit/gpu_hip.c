@@ -181,7 +181,8 @@ static void round_trip(int release, bool needs_open_fd)
 						      mem.chunks[i].id, &fd), 0);
 		assert_int_equal(mrg_gpu_window_add(&window, fd, mem.chunks[i].size), 0);
 	}
-	assert_int_equal(mrg_gpu_window_access(&window, true), 1);
+	assert_int_equal(mrg_gpu_window_settle(&window), 0);
+	assert_int_equal(mrg_gpu_window_finish(&window, true), 1);
 	assert_int_equal(unit_fds(), fds);
 	there = (char *)(uintptr_t)window.addr;
 	((char *)(uintptr_t)vmm.addr)[5 * MIB] = 42;
