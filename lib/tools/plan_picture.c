@@ -79,10 +79,8 @@ static enum cell single_cell(const struct picture *picture, unsigned int cell)
 	uint64_t last = cell_start(picture, cell + 1) - 1;
 	uint64_t bad = single->first_bad_offset;
 
-	if (single->verdict == MRG_VERDICT_UNKNOWN)
+	if (single->verdict != MRG_SAFE && single->verdict != MRG_WRAPS)
 		return NOT_KNOWN;
-	if (single->verdict == MRG_HANGS)
-		return WRONG_A;
 	if (bad == MRG_NO_OFFSET || last < bad)
 		return RIGHT_A;
 	if (!single->period || !wide_enough(picture, single->period))
@@ -123,7 +121,7 @@ static void put_mark(const struct picture *picture, char *line, size_t end)
 	struct term_size mark = term_size(bad);
 	size_t len = strlen(mark.text), at;
 
-	if (bad == MRG_NO_OFFSET || bad >= picture->length)
+	if (picture->single->verdict != MRG_WRAPS || bad >= picture->length)
 		return;
 	at = cell_of(picture, bad);
 	if (at > 1 && at + len < end)
@@ -178,7 +176,7 @@ void plan_draw(const struct term *term, const struct plan_report *report)
 		draw_single(&picture);
 	if (mrg_plan_strategy(report->plan) != MRG_STRATEGY_NONE)
 		draw_pieces(&picture);
-	if (picture.single->first_bad_offset != MRG_NO_OFFSET)
+	if (picture.single->verdict == MRG_WRAPS)
 		draw_legend(&picture);
 	fputc('\n', term->out);
 }
