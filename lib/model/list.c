@@ -6,8 +6,6 @@
 #include <model/grow.h>
 #include <model/planner.h>
 
-#define LOW32 0xffffffffULL
-
 /* Takes an entry that lies outside the range. */
 static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)
 {
@@ -25,7 +23,7 @@ static int keep_run(struct mrg_planner *p, const struct mrg_sg *run)
 {
 	struct mrg_sg *wide;
 
-	if (p->scan.mask & LOW32)
+	if (p->scan.mask & MRG_LOW32)
 		return 0;
 	wide = mrg_grow(p->wide, &p->wide_room, p->wide_count, sizeof(*wide));
 	if (!wide)
@@ -46,7 +44,7 @@ static int read_range(struct mrg_planner *p, struct mrg_runs *it, uint64_t va)
 		va += run.len;
 	}
 	if (it->malformed || it->seen > MRG_LIST_MAX ||
-	    (it->per_entry && p->scan.longest > LOW32))
+	    (it->per_entry && p->scan.longest > MRG_LOW32))
 		return -EINVAL;
 	return err;
 }
@@ -130,12 +128,12 @@ int mrg_find_witnesses(const struct mrg_planner *p, struct mrg_witness **out,
 		uint64_t va = p->mr.iova - pgoff + pos;
 
 		pos += run.len;
-		bound = (run.addr ^ va) & LOW32;
+		bound = (run.addr ^ va) & MRG_LOW32;
 		if (bound && list.count && list.at[list.count - 1].hi == lo)
 			list.at[list.count - 1].hi = pos - pgoff;
 		else if (bound)
 			err = add_witness(&list, lo, pos - pgoff);
-		else if (!was_bound && (va & LOW32))
+		else if (!was_bound && (va & MRG_LOW32))
 			err = add_witness(&list, lo, lo);
 	}
 	*out = list.at;

@@ -17,6 +17,8 @@
 #define MRG_WIDE_SHIFT 32
 /* The largest page that every walk handles. */
 #define MRG_WINDOW (1ULL << 31)
+/* A bit below 32 in which iova and DMA address differ keeps pages narrow. */
+#define MRG_LOW32 0xffffffffULL
 /* The smallest page of any RDMA device in the kernel. */
 #define MRG_MIN_SHIFT 12
 #define MRG_MAX_SHIFT 63

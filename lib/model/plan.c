@@ -66,63 +66,11 @@ static int set_up(struct mrg_planner *p, const struct mrg_sg *sg, size_t count,
 	return sg ? mrg_read_list(p, sg, count) : 0;
 }
 
-static bool refuse(struct mrg_planner *p)
-{
-	p->refused = true;
-	p->plan->single = (struct mrg_outcome){
-		.verdict = MRG_REFUSED,
-		.first_bad_offset = MRG_NO_OFFSET,
-	};
-	return true;
-}
-
-/* What the kernel refuses whatever the addresses are. */
-static bool refused(struct mrg_planner *p)
-{
-	struct mrg_plan_opts *o = &p->opts;
-	uint64_t in_page = o->page_size - 1;
-
-	if (!o->length && p->has_list && o->offset < p->list_bytes)
-		o->length = p->list_bytes - o->offset;
-	if (p->has_list && (o->offset >= p->list_bytes ||
-			    o->length > p->list_bytes - o->offset)) {
-		mrg_say(p->plan,
-			"The list holds 0x%llx bytes, and the range of 0x%llx bytes from offset 0x%llx on ends behind it: shorten the range, or give the whole list.",
-			(unsigned long long)p->list_bytes,
-			(unsigned long long)o->length,
-			(unsigned long long)o->offset);
-		return refuse(p);
-	}
-	if (!o->length) {
-		mrg_say(p->plan,
-			"The range is empty (length 0): name its length.");
-		return refuse(p);
-	}
-	if (o->length > MRG_LIST_MAX || o->iova + (o->length - 1) < o->iova ||
-	    o->offset + (o->length - 1) < o->offset) {
-		mrg_say(p->plan,
-			"The range of 0x%llx bytes at iova 0x%llx, offset 0x%llx, passes the end of the address space: no MR can reach beyond 2^64 or be longer than 2^63.",
-			(unsigned long long)o->length,
-			(unsigned long long)o->iova,
-			(unsigned long long)o->offset);
-		return refuse(p);
-	}
-	if ((o->iova ^ o->offset) & in_page) {
-		mrg_say(p->plan,
-			"The kernel refuses it: iova 0x%llx and offset 0x%llx differ within a page of 0x%llx bytes; use an iova with 0x%llx in its low bits.",
-			(unsigned long long)o->iova,
-			(unsigned long long)o->offset,
-			(unsigned long long)o->page_size,
-			(unsigned long long)(o->offset & in_page));
-		return refuse(p);
-	}
-	return false;
-}
-
 static void set_range(struct mrg_planner *p, const struct mrg_sg *sg,
 		      size_t count)
 {
-	bool all_kept = !(p->scan.mask & 0xffffffff);
+	/* Then @wide holds all runs, from the range's first page on. */
+	bool all_kept = !(p->scan.mask & MRG_LOW32);
 
 	p->mr = (struct mrg_mr){
 		.sg = all_kept ? p->wide : sg,
@@ -133,112 +81,6 @@ static void set_range(struct mrg_planner *p, const struct mrg_sg *sg,
 		.iova = p->opts.iova,
 		.page_size = p->opts.page_size,
 	};
-}
-
-static bool in_one_window(uint64_t iova, uint64_t length)
-{
-	return (iova ^ (iova + length - 1)) < MRG_WINDOW;
-}
-
-/*
- * The narrow walk hangs on entries near 4 GiB even in small pages; an entry cut
- * to a 2 GiB window is too short for that.
- */
-static bool narrow_risk(const struct mrg_planner *p)
-{
-	return p->walk == MRG_WALK_PER_ENTRY_NARROW &&
-	       (!p->layout_known || p->scan.longest > MRG_WINDOW);
-}
-
-static enum mrg_safety which_pieces(const struct mrg_planner *p)
-{
-	bool narrow_pages = mrg_highest_limit(p) < MRG_WIDE_SHIFT;
-
-	if (p->walk == MRG_WALK_EXACT || (narrow_pages && !narrow_risk(p)))
-		return MRG_ANY_PIECE;
-	return p->layout_known && !narrow_risk(p) ? MRG_BY_LAYOUT :
-						    MRG_BY_WINDOW;
-}
-
-/* What can be said of an MR whose addresses are not known. */
-static void judge_blind(const struct mrg_planner *p, uint64_t iova,
-			uint64_t length, struct mrg_outcome *out)
-{
-	bool safe = p->safety == MRG_ANY_PIECE || in_one_window(iova, length);
-
-	*out = (struct mrg_outcome){
-		.verdict = safe ? MRG_SAFE : MRG_VERDICT_UNKNOWN,
-		.first_bad_offset = MRG_NO_OFFSET,
-	};
-}
-
-static bool worse(const struct mrg_mr *mr, const struct mrg_outcome *a,
-		  const struct mrg_outcome *b)
-{
-	if ((a->verdict == MRG_SAFE) != (b->verdict == MRG_SAFE))
-		return b->verdict == MRG_SAFE;
-	return mrg_wrong_bytes(mr, a) > mrg_wrong_bytes(mr, b);
-}
-
-/* The worst under all limits that are possible; returns the limit. */
-static uint32_t judge_worst(const struct mrg_planner *p,
-			    const struct mrg_mr *mr,
-			    const struct mrg_scan *scan,
-			    struct mrg_outcome *worst)
-{
-	uint32_t limit, at = 0;
-	uint64_t page, last = 0;
-	struct mrg_outcome out;
-
-	*worst = (struct mrg_outcome){
-		.verdict = MRG_REFUSED,
-		.first_bad_offset = MRG_NO_OFFSET,
-	};
-	for (limit = mrg_lowest_limit(p); limit <= mrg_highest_limit(p);
-	     limit++) {
-		page = mrg_pick_page(scan, mr->iova, mr->length,
-				     mrg_pages_up_to(limit));
-		if (page == last)
-			continue;
-		last = page;
-		mrg_mr_walk(mr, scan, p->walk, __builtin_ctzll(page), &out);
-		if (!at || worse(mr, &out, worst)) {
-			*worst = out;
-			at = limit;
-		}
-	}
-	return at;
-}
-
-static uint64_t largest_page(const struct mrg_planner *p,
-			     const struct mrg_mr *mr,
-			     const struct mrg_scan *scan)
-{
-	return mrg_pick_page(scan, mr->iova, mr->length,
-			     mrg_pages_up_to(mrg_highest_limit(p)));
-}
-
-static void judge_single(struct mrg_planner *p)
-{
-	struct mrg_outcome *single = &p->plan->single;
-	uint64_t largest;
-
-	if (p->layout_known) {
-		p->worst_limit = judge_worst(p, &p->mr, &p->scan, single);
-		largest = largest_page(p, &p->mr, &p->scan);
-		p->strict = p->walk == MRG_WALK_EXACT || largest <= MRG_WINDOW;
-		p->limit_matters = largest > 1ULL << mrg_lowest_limit(p);
-	} else {
-		judge_blind(p, p->mr.iova, p->mr.length, single);
-		p->strict = single->verdict == MRG_SAFE;
-	}
-	if (single->verdict == MRG_REFUSED) {
-		mrg_say(p->plan,
-			"No page fits: DMA addresses and iova 0x%llx agree, or the list is contiguous, only up to bit %d, and the smallest page is 4 KiB (bit %d).",
-			(unsigned long long)p->mr.iova,
-			__builtin_ctzll(p->scan.mask), MRG_MIN_SHIFT);
-		refuse(p);
-	}
 }
 
 static bool too_long(const struct mrg_planner *p)
@@ -330,19 +172,19 @@ static void judge_piece(struct mrg_planner *p, bool rebase,
 	struct mrg_mr mr;
 
 	if (!p->layout_known) {
-		judge_blind(p, piece->iova, piece->length, &piece->outcome);
+		mrg_judge_blind(p, piece->iova, piece->length, &piece->outcome);
 		return;
 	}
 	set_piece(p, at, piece, &mr);
 	mrg_mr_scan(&mr, p->walk, &scan);
 	if (rebase && p->walk != MRG_WALK_EXACT &&
-	    largest_page(p, &mr, &scan) > MRG_WINDOW) {
+	    mrg_largest_page(p, &mr, &scan) > MRG_WINDOW) {
 		piece->iova ^= MRG_WINDOW;
 		mr.iova = piece->iova;
 		mrg_mr_scan(&mr, p->walk, &scan);
 		p->plan->strategy = MRG_STRATEGY_REBASE;
 	}
-	judge_worst(p, &mr, &scan, &piece->outcome);
+	mrg_judge_worst(p, &mr, &scan, &piece->outcome);
 }
 
 static int make_pieces(struct mrg_planner *p, bool rebase, const uint64_t *ends,
@@ -393,8 +235,8 @@ static int plan_range(struct mrg_planner *p)
 {
 	int err;
 
-	p->safety = which_pieces(p);
-	judge_single(p);
+	p->safety = mrg_which_pieces(p);
+	mrg_judge_single(p);
 	if (p->refused)
 		return 0;
 	err = make_plan(p);
@@ -420,7 +262,7 @@ int mrg_plan_make(const struct mrg_sg *sg, size_t count,
 	}
 	if (!err) {
 		p.plan->strategy = MRG_STRATEGY_NONE;
-		if (!refused(&p)) {
+		if (!mrg_refused(&p)) {
 			set_range(&p, sg, count);
 			err = plan_range(&p);
 		}

@@ -51,6 +51,26 @@ int mrg_read_list(struct mrg_planner *p, const struct mrg_sg *sg, size_t count);
 int mrg_find_witnesses(const struct mrg_planner *p, struct mrg_witness **out,
 		       size_t *count);
 
+/* mrg_refused() - whether the kernel refuses it whatever the addresses are */
+bool mrg_refused(struct mrg_planner *p);
+/* mrg_which_pieces() - from what is known of walk, device and layout */
+enum mrg_safety mrg_which_pieces(const struct mrg_planner *p);
+/* mrg_judge_single() - one MR over the whole range; may refuse it */
+void mrg_judge_single(struct mrg_planner *p);
+/* mrg_judge_blind() - an MR whose addresses are not known */
+void mrg_judge_blind(const struct mrg_planner *p, uint64_t iova,
+		     uint64_t length, struct mrg_outcome *out);
+/* mrg_judge_worst() - under all limits that are possible; returns the worst */
+uint32_t mrg_judge_worst(const struct mrg_planner *p, const struct mrg_mr *mr,
+			 const struct mrg_scan *scan,
+			 struct mrg_outcome *worst);
+/* mrg_largest_page() - the page of a device that takes all possible ones */
+uint64_t mrg_largest_page(const struct mrg_planner *p, const struct mrg_mr *mr,
+			  const struct mrg_scan *scan);
+
+/* For printf's %llx. */
+#define MRG_X(n) ((unsigned long long)(n))
+
 /* mrg_say() - add a sentence to the plan's reason */
 void mrg_say(struct mrg_plan *plan, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <model/planner.h>
 
-#define X(n) ((unsigned long long)(n))
-
 void mrg_say(struct mrg_plan *plan, const char *format, ...)
 {
 	size_t used = strlen(plan->reason);
@@ -69,20 +67,21 @@ static void explain_known(struct mrg_planner *p)
 	case MRG_WRAPS:
 		mrg_say(p->plan,
 			"One MR would wrap: in pages of 0x%llx (2^%u) the kernel's %s walk repeats a block; wrong: %llu of %llu blocks, from offset 0x%llx on.",
-			X(1ULL << o->page_shift), o->page_shift, walk_words(p),
-			X(o->wrong_blocks), X(o->blocks),
-			X(o->first_bad_offset));
+			MRG_X(1ULL << o->page_shift), o->page_shift,
+			walk_words(p), MRG_X(o->wrong_blocks), MRG_X(o->blocks),
+			MRG_X(o->first_bad_offset));
 		break;
 	case MRG_HANGS:
 		mrg_say(p->plan,
 			"One MR would hang the kernel: in pages of 0x%llx (2^%u) its %s walk never ends.",
-			X(1ULL << o->page_shift), o->page_shift, walk_words(p));
+			MRG_X(1ULL << o->page_shift), o->page_shift,
+			walk_words(p));
 		break;
 	default:
 		mrg_say(p->plan,
 			"One MR is safe: in pages of 0x%llx (2^%u) the kernel's %s walk gives every block its right address (blocks: %llu).",
-			X(1ULL << o->page_shift), o->page_shift, walk_words(p),
-			X(o->blocks));
+			MRG_X(1ULL << o->page_shift), o->page_shift,
+			walk_words(p), MRG_X(o->blocks));
 	}
 	if (o->verdict == MRG_SAFE && !p->strict)
 		mrg_say(p->plan,
@@ -114,18 +113,18 @@ static void explain_failure(struct mrg_planner *p)
 	if (p->cut_error == -E2BIG)
 		mrg_say(p->plan,
 			"No plan: it would need more than %u MRs; raise max_mr_size (0x%llx) or shorten the range.",
-			MRG_MAX_PIECES, X(o->max_mr_size));
+			MRG_MAX_PIECES, MRG_X(o->max_mr_size));
 	else if (o->max_mr_size && o->max_mr_size < o->cut_align)
 		mrg_say(p->plan,
 			"No plan: max_mr_size 0x%llx is below 0x%llx, of which every cut must be a multiple in iova; raise the first, or use smaller pages.",
-			X(o->max_mr_size), X(o->cut_align));
+			MRG_X(o->max_mr_size), MRG_X(o->cut_align));
 	else
 		mrg_say(p->plan,
 			"No plan: cuts must fall on multiples of 0x%llx in iova, and safe pieces of at most 0x%llx bytes need others; use smaller pages.",
-			X(o->cut_align),
-			X(o->max_mr_size && o->max_mr_size < MRG_WINDOW ?
-				  o->max_mr_size :
-				  MRG_WINDOW));
+			MRG_X(o->cut_align),
+			MRG_X(o->max_mr_size && o->max_mr_size < MRG_WINDOW ?
+				      o->max_mr_size :
+				      MRG_WINDOW));
 }
 
 static void explain_pieces(struct mrg_planner *p)
@@ -135,15 +134,15 @@ static void explain_pieces(struct mrg_planner *p)
 	if (plan->strategy == MRG_STRATEGY_REBASE && plan->count == 1)
 		mrg_say(plan,
 			"Plan: one MR at iova 0x%llx, which differs from the DMA addresses in bit 31, so no page exceeds 2 GiB.",
-			X(plan->pieces[0].iova));
+			MRG_X(plan->pieces[0].iova));
 	else if (plan->strategy == MRG_STRATEGY_REBASE)
 		mrg_say(plan,
 			"Plan: %zu MRs of at most 0x%llx bytes, at iovas that differ from the DMA addresses in bit 31 or below, so no page exceeds 2 GiB.",
-			plan->count, X(p->opts.max_mr_size));
+			plan->count, MRG_X(p->opts.max_mr_size));
 	else if (plan->strategy == MRG_STRATEGY_SPLIT &&
 		 p->safety == MRG_ANY_PIECE)
 		mrg_say(plan, "Plan: %zu MRs of at most 0x%llx bytes.",
-			plan->count, X(p->opts.max_mr_size));
+			plan->count, MRG_X(p->opts.max_mr_size));
 	else if (plan->strategy == MRG_STRATEGY_SPLIT)
 		mrg_say(plan,
 			"Plan: %zu MRs, cut so that no page can exceed 2 GiB.",
@@ -151,7 +150,7 @@ static void explain_pieces(struct mrg_planner *p)
 	if (p->cuts_inside)
 		mrg_say(plan,
 			"Of its cuts %zu fall inside a unit of 0x%llx bytes; no safe plan has fewer.",
-			p->cuts_inside, X(p->opts.unit));
+			p->cuts_inside, MRG_X(p->opts.unit));
 }
 
 void mrg_write_reason(struct mrg_planner *p)
@@ -159,7 +158,7 @@ void mrg_write_reason(struct mrg_planner *p)
 	if (p->opts.max_mr_size && p->opts.length > p->opts.max_mr_size)
 		mrg_say(p->plan,
 			"One MR is refused: its 0x%llx bytes are above the device's largest MR, 0x%llx.",
-			X(p->opts.length), X(p->opts.max_mr_size));
+			MRG_X(p->opts.length), MRG_X(p->opts.max_mr_size));
 	else if (p->layout_known)
 		explain_known(p);
 	else

@@ -19,8 +19,6 @@
  */
 #include <model/model.h>
 
-#define LOW32 0xffffffffULL
-
 static bool wide(enum mrg_walk walk, uint32_t shift)
 {
 	return walk != MRG_WALK_EXACT && shift >= MRG_WIDE_SHIFT;
@@ -29,7 +27,7 @@ static bool wide(enum mrg_walk walk, uint32_t shift)
 /* Bytes from the first page to the 4 GiB line where a wide walk stops. */
 static uint64_t step_to_line(const struct mrg_scan *scan)
 {
-	return -scan->first & LOW32;
+	return -scan->first & MRG_LOW32;
 }
 
 static uint64_t frozen_at(const struct mrg_scan *scan)
@@ -51,7 +49,8 @@ static bool endless(const struct mrg_scan *scan, enum mrg_walk walk,
 	if (wide(walk, shift))
 		return scan->bytes > step_to_line(scan);
 	return walk == MRG_WALK_PER_ENTRY_NARROW &&
-	       mrg_align_up(in_page + scan->last_len, page) - in_page > LOW32;
+	       mrg_align_up(in_page + scan->last_len, page) - in_page >
+		       MRG_LOW32;
 }
 
 static uint64_t block_count(const struct mrg_mr *mr, uint32_t shift)

@@ -202,6 +202,75 @@ static void model_and_kernel_agree_on_lists_of_thousands_of_entries(void **state
 	assert_true(c.blocks > MOST_BLOCKS);
 }
 
+/* Where a plan for a kernel not known calls one MR wrapping, this one agrees. */
+static bool single_is_told_apart(const struct sample *s, const struct mrg_outcome *single)
+{
+	struct mrg_kernel_blocks k;
+
+	if (info.walk != MRG_WALK_TRUNCATING || single->verdict != MRG_WRAPS)
+		return true;
+	return !mrg_dev_blocks(dev, s->sg, s->count, s->iova, s->offset, s->length,
+			       mrg_pages_up_to(single->page_shift), 0, NULL, 0, &k) &&
+	       k.page_size == 1ULL << single->page_shift &&
+	       k.wrong == single->wrong_blocks && k.first_wrong == single->first_bad_offset;
+}
+
+static bool piece_is_right(const struct sample *s, const struct mrg_piece *piece)
+{
+	static const unsigned int limits[] = { 31, 32, 33, 34, 36, 40, 63 };
+	struct mrg_kernel_blocks k;
+	size_t i;
+
+	if (piece->outcome.blocks > MOST_BLOCKS)
+		return true;
+	for (i = 0; i < sizeof(limits) / sizeof(*limits); i++)
+		if (mrg_dev_blocks(dev, s->sg, s->count, piece->iova, s->offset + piece->offset,
+				   piece->length, mrg_pages_up_to(limits[i]), 0, NULL, 0, &k) ||
+		    k.wrong || k.endless || k.walked != k.total_blocks ||
+		    k.page_size != 1ULL << piece->outcome.page_shift ||
+		    k.page_size > MRG_WINDOW)
+			return false;
+	return true;
+}
+
+static unsigned long check_plan(const struct sample *s, enum mrg_strategy strategy)
+{
+	struct mrg_plan_opts opts = {
+		.size = sizeof(opts), .strategy = strategy, .iova = s->iova,
+		.offset = s->offset, .length = s->length, .page_size = s->page_size,
+	};
+	const struct mrg_piece *pieces;
+	struct mrg_plan *plan;
+	size_t count, i;
+
+	assert_int_equal(mrg_plan_make(s->sg, s->count, &opts, &plan), 0);
+	pieces = mrg_plan_pieces(plan, &count);
+	for (i = 0; i < count && piece_is_right(s, &pieces[i]); i++)
+		;
+	if (i < count || !single_is_told_apart(s, mrg_plan_single(plan))) {
+		sample_print(s);
+		fail_msg("piece %zu of %zu: %s", i, count, mrg_plan_reason(plan));
+	}
+	mrg_plan_free(plan);
+	return count;
+}
+
+static void kernel_gets_every_piece_of_every_plan_right_under_any_limit(void **state)
+{
+	unsigned long n = full_run() ? 10000 : 300, pieces = 0;
+	struct random r = { random_seed() };
+	struct sample s;
+
+	(void)state;
+	while (n--) {
+		sample_draw(&s, &r, 4096, MRG_WALK_TRUNCATING, MOST_BLOCKS);
+		pieces += check_plan(&s, one_in(&r, 2) ? MRG_STRATEGY_SPLIT :
+							 MRG_STRATEGY_REBASE);
+	}
+	printf("# %lu pieces\n", pieces);
+	assert_true(pieces > 300);
+}
+
 /* Kernels with an exact walk have 09ea6837a043 as well: see kernel versions. */
 static void model_and_kernel_agree_on_a_range_past_bit_63(void **state)
 {
@@ -259,6 +328,7 @@ int main(void)
 		cmocka_unit_test(the_probe_finds_the_walk_that_is_known_of_this_kernel),
 		cmocka_unit_test(model_and_kernel_agree_on_random_and_adversarial_lists),
 		cmocka_unit_test(model_and_kernel_agree_on_lists_of_thousands_of_entries),
+		cmocka_unit_test(kernel_gets_every_piece_of_every_plan_right_under_any_limit),
 		cmocka_unit_test(model_and_kernel_agree_on_a_range_past_bit_63),
 		cmocka_unit_test(a_model_of_another_walk_is_found_out),
 	};
