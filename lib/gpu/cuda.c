@@ -64,28 +64,28 @@ static const struct symbol symbols[] = {
 	CALL(cuda.primary_release, "DevicePrimaryCtxRelease", 11000),
 };
 
-/* An unknown name gives success and NULL, and so does a version before the
- * call's first, so the pointer is what counts. */
-static void *find(proc_address_t get, const struct symbol *symbol)
+static void lacks(struct mrg_gpu_driver *driver, const struct symbol *symbol, int result)
 {
-	void *function = NULL;
-	int status = 0;
-
-	if (get(symbol->name, &function, symbol->version, 0, &status))
-		return NULL;
-	return function;
+	if (result == GPU_STUB_LIBRARY)
+		snprintf(driver->why, sizeof(driver->why),
+			 "what was loaded as libcuda.so.1 is the CUDA toolkit's stub: take its folder out of LD_LIBRARY_PATH");
+	else
+		snprintf(driver->why, sizeof(driver->why),
+			 "libcuda.so.1 has no %s() as of CUDA %d.%d", symbol->name,
+			 symbol->version / 1000, symbol->version % 1000 / 10);
 }
 
+/* An unknown name gives success and NULL, and so does a version before the
+ * call's first, so the pointer is what counts. */
 static bool resolve(struct mrg_gpu_driver *driver, proc_address_t get)
 {
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-		void *function = find(get, &symbols[i]);
+		void *function = NULL;
+		int status = 0, result;
 
-		if (!function && !symbols[i].optional) {
-			snprintf(driver->why, sizeof(driver->why),
-				 "libcuda.so.1 has no %s() as of CUDA %d.%d",
-				 symbols[i].name, symbols[i].version / 1000,
-				 symbols[i].version % 1000 / 10);
+		result = get(symbols[i].name, &function, symbols[i].version, 0, &status);
+		if (!function && (result || !symbols[i].optional)) {
+			lacks(driver, &symbols[i], result);
 			return false;
 		}
 		memcpy((char *)driver + symbols[i].offset, &function,

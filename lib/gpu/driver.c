@@ -130,13 +130,13 @@ struct mrg_gpu_driver *mrg_gpu_peek(struct mrg_gpu *gpu, enum gpu_vendor vendor)
  * survive. */
 static bool has_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
 {
-	static const char *const nodes[GPU_VENDORS][3] = {
-		[GPU_CUDA] = { "nvidiactl", "dxg", "nvgpu" },
-		[GPU_HIP] = { "kfd", "dxg", "nvidiactl" },
+	static const char *const nodes[GPU_VENDORS][2] = {
+		[GPU_CUDA] = { "nvidiactl", "dxg" },
+		[GPU_HIP] = { "kfd", "dxg" },
 	};
 	char path[160];
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++) {
 		snprintf(path, sizeof(path), "%s/%s", gpu->nodes, nodes[vendor][i]);
 		if (!access(path, F_OK))
 			return true;
@@ -150,9 +150,6 @@ static int start_failed(const struct mrg_gpu *gpu,
 	const char *remedy = "";
 
 	switch (result) {
-	case GPU_STUB_LIBRARY:
-		remedy = "the CUDA toolkit's stub library was loaded: take its folder out of LD_LIBRARY_PATH";
-		break;
 	case GPU_SYSTEM_NOT_READY:
 		remedy = "start nvidia-fabricmanager, which must be up before GPUs linked by NVSwitch can be used";
 		break;
@@ -173,6 +170,14 @@ static int start_failed(const struct mrg_gpu *gpu,
 			    mrg_gpu_result(driver, result).text);
 }
 
+static int no_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
+{
+	return mrg_gpu_fail(gpu, -ENODEV, "initialise driver",
+			    "load the kernel driver, or give this container its devices",
+			    "this host shows no device node of %s in %s",
+			    mrg_gpu_vendor_name(vendor), gpu->nodes);
+}
+
 static int initialise(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
 {
 	int count, result;
@@ -181,10 +186,7 @@ static int initialise(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
 	if (driver->vendor == GPU_CUDA && !driver->c.device_count(&count))
 		return 0;
 	if (!has_node(gpu, driver->vendor))
-		return mrg_gpu_fail(gpu, -ENODEV, "initialise driver",
-				    "load the kernel driver, or give this container its devices",
-				    "this host shows no device node of %s in %s",
-				    mrg_gpu_vendor_name(driver->vendor), gpu->nodes);
+		return no_node(gpu, driver->vendor);
 	result = driver->c.init(0);
 	if (result)
 		return start_failed(gpu, driver, result);
@@ -194,6 +196,10 @@ static int initialise(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
 
 static int start_locked(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
 {
+	if (!driver->loaded)
+		load(gpu, driver, true);
+	if (!driver->loaded && !has_node(gpu, driver->vendor))
+		return no_node(gpu, driver->vendor);
 	if (!driver->loaded && load(gpu, driver, false))
 		return mrg_gpu_fail(gpu, -ENODEV, "load driver",
 				    "install the GPU's driver, or give this container its libraries",

@@ -36,6 +36,7 @@ static const struct command commands[] = {
 	  "does this host corrupt data or run dry?" },
 	{ "info", cmd_info, GROUP_HOST,
 	  "module, kernel walk and RDMA devices" },
+	{ "gpu", cmd_gpu, GROUP_HOST, "GPUs, and what each can do for RDMA" },
 	{ "vma", cmd_vma, GROUP_HOST,
 	  "a process's VMAs: how many, of what kind, and for how long" },
 	{ "explain", cmd_explain, GROUP_HOST,

@@ -3,8 +3,10 @@
 #define MRGUARD_MRGUARD_H
 
 #include <mrguard/common.h>
+#include <mrguard/gpu.h>
 #include <mrguard/host.h>
 #include <mrguard/plan.h>
 #include <mrguard/region.h>
+#include <mrguard/share.h>
 
 #endif /* MRGUARD_MRGUARD_H */
