@@ -222,13 +222,13 @@ static int add_runtime(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 
 	strcpy(runtime->vendor, mrg_gpu_vendor_name(vendor));
 	kernel_version(vendor, runtime->kernel, sizeof(runtime->kernel));
-	if (mrg_gpu_start(gpu, vendor, &driver)) {
+	runtime->usable = !mrg_gpu_start(gpu, vendor, &driver);
+	runtime->version = gpu->drivers[vendor].version;
+	if (!runtime->usable) {
 		mrg_gpu_last_error(gpu, &error);
 		snprintf(runtime->why, sizeof(runtime->why), "%.191s", error.cause);
 		return 0;
 	}
-	runtime->usable = true;
-	runtime->version = driver->version;
 	driver->c.device_count(&count);
 	for (int i = 0; i < count && !ret; i++)
 		ret = add_device(gpu, driver, i, list);
