@@ -6,7 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/maps.h"
 #include "region/headroom.h"
 
 #define NS_PER_S 1000000000ULL
@@ -19,15 +18,26 @@
 #define COUNT_SHARE 100
 #define COUNT_AGE_MIN (NS_PER_S / 10)
 
+/* A count of the module's holds until the next tick of the coarse clock, a few
+ * milliseconds, but only with so many VMAs left that no program can use them up
+ * in that time (an mmap takes a microsecond). */
+#define MODULE_PLENTY 16384
+
 /* One part of what is left may be used up before it is counted again. */
 #define COUNT_CHARGE_SHARE 8
 
-static uint64_t now_ns(void)
+static uint64_t read_clock(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* The coarse clock is a read of memory: before each registration no more. */
+static uint64_t now_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC_COARSE);
 }
 
 void headroom_init(struct headroom *room, struct mrg_dev *dev, uint64_t floor)
@@ -78,36 +88,42 @@ static void take_sample(struct headroom *room, uint64_t now, uint64_t count)
 	room->nsamples = n + 1;
 }
 
-/* Without the module: a new count where it is due, else the last and what may
- * have been added. */
-static int kept_count(struct headroom *room, uint64_t now, bool exact,
-		      uint64_t *count)
+/* Is the last count, with what registrations may have added, still good? */
+static bool still_good(const struct headroom *room, uint64_t now)
 {
 	uint64_t left = room->limit - room->count;
-	ssize_t lines;
 
-	if (exact || now >= room->count_due || room->count > room->limit ||
-	    room->charge * COUNT_CHARGE_SHARE > left) {
-		lines = mrg_maps_count(0);
-		if (lines < 0)
-			return (int)lines;
-		room->count = (uint64_t)lines;
-		room->charge = 0;
-		room->count_due = now + COUNT_AGE_MIN +
-				  (now_ns() - now) * COUNT_SHARE;
-	}
-	*count = room->count + room->charge;
+	if (now >= room->count_due || room->count > room->limit)
+		return false;
+	return room->charge * COUNT_CHARGE_SHARE <= left &&
+	       (!room->dev || left >= MODULE_PLENTY);
+}
+
+static int count_again(struct headroom *room, uint64_t now)
+{
+	uint64_t start, took, count;
+	int ret;
+
+	start = room->dev ? 0 : read_clock(CLOCK_MONOTONIC);
+	ret = mrg_vma_count(room->dev, 0, &count);
+	if (ret)
+		return ret;
+	took = room->dev ? 0 : read_clock(CLOCK_MONOTONIC) - start;
+	room->count = count;
+	room->charge = 0;
+	room->count_due = room->dev ? now + 1 :
+				      now + COUNT_AGE_MIN + took * COUNT_SHARE;
+	take_sample(room, now, count);
 	return 0;
 }
 
 static int get_count(struct headroom *room, uint64_t now, bool exact,
 		     uint64_t *count)
 {
-	int ret = room->dev ? mrg_vma_count(room->dev, 0, count) :
-			      kept_count(room, now, exact, count);
+	int ret = !exact && still_good(room, now) ? 0 : count_again(room, now);
 
 	if (!ret)
-		take_sample(room, now, *count);
+		*count = room->count + room->charge;
 	return ret;
 }
 

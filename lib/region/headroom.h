@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * VMAs left before vm.max_map_count.  With the module the count costs one
- * ioctl; without it a count of /proc/self/maps is kept, and charged for what
- * registrations add, until it is due again.
+ * VMAs left before vm.max_map_count.  A count is kept, and charged for what
+ * registrations add, until it is due again: with the module, where it costs one
+ * ioctl, after milliseconds, else after at least a hundred times what counting
+ * the lines of /proc/self/maps took.
  */
 #ifndef REGION_HEADROOM_H
 #define REGION_HEADROOM_H
@@ -19,8 +20,8 @@ struct headroom {
 	uint64_t floor;
 	pthread_mutex_t lock;		/* guards what follows */
 	uint64_t limit;
-	uint64_t limit_due;		/* CLOCK_MONOTONIC, ns */
-	uint64_t count;			/* without the module: as last seen */
+	uint64_t limit_due;		/* CLOCK_MONOTONIC_COARSE, ns */
+	uint64_t count;			/* as last seen */
 	uint64_t charge;		/* and what may have been added since */
 	uint64_t count_due;
 	struct mrg_vma_sample samples[HEADROOM_SAMPLES];

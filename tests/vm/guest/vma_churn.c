@@ -61,7 +61,8 @@ static uint64_t next_random(struct state *s)
 
 static int take(struct state *s, struct buffer *b, bool from_arena)
 {
-	uint64_t octave = MIN_SIZE << next_random(s) % 7;
+	/* Small ones are the most: each octave is half as frequent. */
+	uint64_t octave = MIN_SIZE << __builtin_ctzll(next_random(s) | 1 << 6);
 
 	b->size = octave + next_random(s) % (octave / KIT_PAGE + 1) * KIT_PAGE;
 	b->from_arena = from_arena;
