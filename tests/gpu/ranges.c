@@ -169,6 +169,30 @@ static void contexts_stay(int peer)
 		 "3 chunks found without a context, none made, none current");
 }
 
+static const char *yes_no(const struct mrg_gpu_cap *cap)
+{
+	return cap->yes ? "yes" : "no";
+}
+
+static void devices(int peer)
+{
+	struct mrg_gpu_list list;
+	const struct mrg_gpu_device *d;
+
+	(void)peer;
+	begin();
+	MRG(gpu, gpu, mrg_gpu_devices(gpu, &list));
+	MUST(list.runtimes[0].usable && list.count);
+	d = &list.devices[0];
+	snprintf(shared->text, sizeof(shared->text),
+		 "%s %s, driver %s: DMA-BUF %s, VMM with RDMA %s, by fd %s, fabric %s, coherent %s, BAR %llu GiB",
+		 d->name, d->pci, list.runtimes[0].kernel, yes_no(&d->dmabuf),
+		 yes_no(&d->vmm_rdma), yes_no(&d->share_fd), yes_no(&d->fabric),
+		 yes_no(&d->coherent), (unsigned long long)(d->bar >> 30));
+	MUST(d->fabric.yes || d->fabric.why[0]);
+	mrg_gpu_list_release(&list);
+}
+
 /* ---- export ---- */
 
 static void export_ok(uint64_t addr, uint64_t size, size_t chunks)
@@ -378,6 +402,7 @@ static const struct {
 	{ "classify hugetlb", classify_hugetlb },
 	{ "classify freed memory", classify_freed },
 	{ "contexts stay as they were", contexts_stay },
+	{ "devices and what they can do", devices },
 	{ "export 1 chunk", export_1 },
 	{ "export 92 chunks", export_92 },
 	{ "export 200 chunks", export_200 },

@@ -24,6 +24,8 @@ __attribute__((constructor)) static void start(void)
 {
 	double_reset();
 	double_gpu.need_init = true;
+	if (getenv("MRG_GPU_DOUBLE_DEVICES"))
+		double_gpu.devices = atoi(getenv("MRG_GPU_DOUBLE_DEVICES"));
 }
 
 CALL(cuInit, unsigned int flags)
@@ -54,6 +56,9 @@ CALL(cuDevicePrimaryCtxGetState, int device, unsigned int *flags, int *active)
 
 CALL(cuCtxSetCurrent, void *ctx)
 {
+	void *before;
+
+	double_ctx_pop(&before);
 	return double_ctx_push(ctx);
 }
 
