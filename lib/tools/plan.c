@@ -315,6 +315,16 @@ static int load_file(struct plan_args *args, struct source *source,
 	return check_note(&note, &args->opts, error);
 }
 
+/* A plan for unknown addresses is right, but costs MRs; so tell how to know. */
+static void tell_blind(const struct module *module)
+{
+	fprintf(stderr,
+		"mrguard plan: the addresses are not known, since the module "
+		"is not there for us: %s\n  %s\n",
+		module_state_text(module->state),
+		module_state_remedy(module->state));
+}
+
 static int load_live(struct plan_args *args, struct source *source,
 		     struct mrg_error *error)
 {
@@ -333,9 +343,10 @@ static int load_live(struct plan_args *args, struct source *source,
 	args->opts.length = live->length;
 	if (!args->has_max_mr_size)
 		args->opts.max_mr_size = live->max_mr_size;
-	if (!live->has_layout)
+	if (!live->has_layout) {
+		tell_blind(&live->module);
 		return 0;
-
+	}
 	source->sg = live->layout.sg;
 	source->count = live->layout.count;
 	source->entries = live->layout.entries;
