@@ -187,6 +187,10 @@ static inline uint64_t add_run(struct sample *s, struct random *r, uint64_t va,
 
 	if (s->count && one_in(r, 8))
 		addr = s->sg[random_below(r, s->count)].addr;	/* mapped twice */
+	if (s->count && !(s->sg[s->count - 1].addr + s->sg[s->count - 1].len))
+		addr = 0;	/* goes on after 2^64, which is a break */
+	else if (one_in(r, 16))
+		addr = -len;
 	while (done < len && s->count < LIST_MAX_ENTRIES) {
 		part = own_lengths ? random_length(r, s->page_size) :
 				     0x100000000ULL - s->page_size;

@@ -340,6 +340,16 @@ static void unknown_limit_judges_by_the_one_with_most_wrong_bytes(void **state)
 	check_reason("2^32, the worst of");
 }
 
+static void of_limits_that_are_equally_good_the_lowest_is_told(void **state)
+{
+	struct mrg_sg run = { 0x100000000, 12 * GiB };
+
+	(void)state;
+	make(&run, 1, (struct mrg_plan_opts){ .iova = 0x700100000000, .walk = MRG_WALK_EXACT });
+	check_safe(31, 6);
+	check_pieces(MRG_STRATEGY_NONE, 1, 12 * GiB);
+}
+
 static void unknown_walk_is_taken_for_truncating_and_says_so(void **state)
 {
 	struct mrg_sg run = { 0x100000000, 12 * GiB };
@@ -662,6 +672,7 @@ int main(void)
 		TEST(c7_a_limit_below_the_huge_page_is_refused_with_both_numbers),
 		TEST(c7_a_range_within_one_512_mib_page_needs_no_cut),
 		TEST(unknown_limit_judges_by_the_one_with_most_wrong_bytes),
+		TEST(of_limits_that_are_equally_good_the_lowest_is_told),
 		TEST(unknown_walk_is_taken_for_truncating_and_says_so),
 		TEST(unknown_addresses_are_split_by_windows_of_the_iova),
 		TEST(addresses_behind_a_translating_iommu_are_not_believed),
