@@ -3,10 +3,14 @@
 #define MRGUARD_MRGUARD_H
 
 #include <mrguard/common.h>
+#include <mrguard/explain.h>
+#include <mrguard/fork.h>
 #include <mrguard/gpu.h>
 #include <mrguard/host.h>
 #include <mrguard/plan.h>
+#include <mrguard/pool.h>
 #include <mrguard/region.h>
 #include <mrguard/share.h>
+#include <mrguard/vma.h>
 
 #endif /* MRGUARD_MRGUARD_H */
