@@ -39,9 +39,9 @@ static int ask_mapping(const struct mrg_gpu_driver *driver, uint64_t addr,
 }
 
 /*
- * The mapping that holds @addr.  cuMemGetAddressRange() wants a current
- * context, which an importer may not have (CUresult 201), and answers base 0
- * for chunks in CPU memory; the attributes do neither.
+ * The mapping that holds @addr.  cuMemGetAddressRange() wants a current context
+ * (CUresult 201), and one of that chunk's own device; for chunks in CPU memory
+ * it answers base 0.  The attributes do neither, and know no more of a hole.
  */
 static int find_mapping(const struct mrg_gpu_driver *driver, uint64_t addr,
 			struct mrg_mem_chunk *chunk)
@@ -51,7 +51,7 @@ static int find_mapping(const struct mrg_gpu_driver *driver, uint64_t addr,
 	int result = driver->c.address_range(&base, &bytes, addr);
 
 	size = bytes;
-	if (result == GPU_INVALID_CONTEXT || (!result && !base))
+	if (result || !base)
 		result = ask_mapping(driver, addr, &base, &size);
 	if (result)
 		return result;

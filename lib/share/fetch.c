@@ -277,7 +277,11 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks,
 			advance(fetch);
 	}
 	mrg_share_close_fds(fds + i, count - i);
-	return ret ? ret : fetch->sink->settle(fetch->sink->to);
+	if (ret)
+		return ret;
+	/* The owner goes on meanwhile. */
+	acknowledge(fetch);
+	return fetch->sink->settle(fetch->sink->to);
 }
 
 static int take_message(struct fetch *fetch, union share_message *message,
@@ -297,6 +301,7 @@ static int take_message(struct fetch *fetch, union share_message *message,
 			      "it sent something else");
 	if (!fetch->next)
 		advance(fetch);
+	acknowledge(fetch);
 	return fetch->sink->handle(fetch->sink->to, message->handle.handle);
 }
 
@@ -318,7 +323,6 @@ static int receive_all(struct fetch *fetch)
 		ret = take_message(fetch, &message, length, fds, count);
 		if (ret)
 			return ret;
-		acknowledge(fetch);
 		push_deadline(fetch);
 	}
 	return 0;

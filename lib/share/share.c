@@ -16,6 +16,8 @@ static int choose_dir(struct mrg_share *share, const char *dir)
 		dir = secure_getenv("MRGUARD_SHARE_DIR");
 	if (!dir || !*dir)
 		return 0;
+	if (*dir != '/')
+		return -EINVAL;
 	share->dir = strdup(dir);
 	if (!share->dir)
 		return -ENOMEM;

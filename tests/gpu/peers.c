@@ -56,7 +56,10 @@ static void mixed(int peer)
 	kit_start();
 	ends = kit_open(NULL);
 	addr = two_chunks(0, 1);
-	MUST(mrg_gpu_export(ends.gpu, addr, 8 * MIB, NULL, &out) == -EXDEV);
+	ret = mrg_gpu_export(ends.gpu, addr, 8 * MIB, NULL, &out);
+	mrg_gpu_last_error(ends.gpu, &error);
+	if (ret != -EXDEV)
+		kit_die("export: %d: %s", ret, error.cause);
 	ret = mrg_share_publish(ends.share, addr, 8 * MIB, &range);
 	mrg_share_last_error(ends.share, &error);
 	snprintf(shared->text, sizeof(shared->text), "%d: %s", ret, error.cause);

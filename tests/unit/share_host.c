@@ -829,6 +829,8 @@ static void options_that_are_not_known_are_refused(void **state)
 	opts.reserved = 0;
 	opts.dir = dir;
 	assert_int_equal(mrg_share_open(&other, &opts), -ENAMETOOLONG);
+	opts.dir = "relative";
+	assert_int_equal(mrg_share_open(&other, &opts), -EINVAL);
 	assert_int_equal(mrg_share_import(owner, "x", 1, &io, &import), -EINVAL);
 }
 

@@ -31,8 +31,8 @@ struct mrg_import;	/* an imported range */
  * @timeout_ms:	how long a peer may make no progress, on either end; 0 = 5000
  * @gpu:	handle for GPU memory, to be kept until mrg_share_close(); NULL:
  *		host memory alone is shared
- * @dir:	directory for the server's socket file, for peers in another
- *		network namespace; NULL: that of MRGUARD_SHARE_DIR, and where
+ * @dir:	directory for the server's socket file, as an absolute path, for
+ *		peers in another network namespace; NULL: that of MRGUARD_SHARE_DIR, and where
  *		this is not set either, an abstract name, which needs no file.
  *		Copied.
  */
@@ -51,7 +51,7 @@ struct mrg_share_opts {
  *
  * Starts no thread and no server: the first mrg_share_publish() does.
  *
- * Return: 0; -EINVAL; -ENOMEM; -ENAMETOOLONG (a socket's path is limited to
+ * Return: 0; -EINVAL (also a relative directory); -ENOMEM; -ENAMETOOLONG (a socket's path is limited to
  * 107 bytes).  Any number of threads may use the handle.  In a child after
  * fork(2) each call fails with -ECHILD.
  */
