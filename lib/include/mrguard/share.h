@@ -32,9 +32,9 @@ struct mrg_import;	/* an imported range */
  * @gpu:	handle for GPU memory, to be kept until mrg_share_close(); NULL:
  *		host memory alone is shared
  * @dir:	directory for the server's socket file, as an absolute path, for
- *		peers in another network namespace; NULL: that of MRGUARD_SHARE_DIR, and where
- *		this is not set either, an abstract name, which needs no file.
- *		Copied.
+ *		peers in another network namespace; NULL: that of
+ *		MRGUARD_SHARE_DIR, and where this is not set either, an abstract
+ *		name, which needs no file.  Copied.
  */
 struct mrg_share_opts {
 	size_t size;
