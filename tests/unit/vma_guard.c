@@ -4,107 +4,9 @@
  * ibv_reg_mr() does to the address space, ibv_dontfork_range() is that part of
  * it.  Fork protection belongs to the process, so each test is a child's.
  */
-#include <errno.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "vma_guard_kit.h"
 
-#include <cmocka.h>
-#include <infiniband/verbs.h>
-
-#include <mrguard/fork.h>
-#include <mrguard/vma.h>
-
-#include "host/maps.h"
-#include "region/fork_state.h"
-#include "region/vma_guard.h"
-
-extern int ibv_dontfork_range(void *base, size_t size);
-extern int ibv_dofork_range(void *base, size_t size);
-
-#define PAGE 4096ul
 #define PIECES 32
-
-/* The child's answer: the line where it found something wrong. */
-#define CHECK(condition) do { if (!(condition)) return __LINE__; } while (0)
-
-static void in_child(int (*test)(void))
-{
-	int status;
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (!pid) {
-		int line = test();
-
-		if (line)
-			fprintf(stderr, "# %s:%d\n", __FILE__, line);
-		_exit(line != 0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-static struct mrg_vma_guard *guard_of(uint64_t floor)
-{
-	struct mrg_vma_guard *guard = NULL;
-
-	if (mrg_vma_guard_open(&guard, NULL, MRG_FORK_ALWAYS, floor))
-		return NULL;
-	return guard;
-}
-
-static int reg(struct mrg_vma_guard *guard, void *addr, size_t len)
-{
-	uint64_t at = (uintptr_t)addr;
-	int ret = mrg_vma_guard_before_reg(guard, at, len, NULL);
-
-	if (ret)
-		return ret;
-	errno = 0;
-	ret = ibv_dontfork_range(addr, len) ? -errno : 0;
-	mrg_vma_guard_after_reg(guard, at, len, ret);
-	return ret;
-}
-
-static void dereg(struct mrg_vma_guard *guard, void *addr, size_t len)
-{
-	ibv_dofork_range(addr, len);
-	mrg_vma_guard_after_dereg(guard, (uintptr_t)addr, len, 0);
-}
-
-static char *fresh(size_t pages)
-{
-	char *area = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return area == MAP_FAILED ? NULL : area;
-}
-
-/* VMAs that touch [start, start + len), or those of them that are marked. */
-static long vmas_in(void *start, size_t len, bool marked)
-{
-	uint64_t from = (uintptr_t)start, to = from + len;
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
-	long count = 0;
-
-	if (mrg_maps_open(&maps, "/proc/self/smaps"))
-		return -1;
-	while (mrg_maps_next(&maps, &vma) == 1)
-		if (vma.end > from && vma.start < to &&
-		    (!marked || vma.flags & MRG_MF_DONTCOPY))
-			count++;
-	mrg_maps_close(&maps);
-	return count;
-}
 
 static bool page_marked(char *area, int page)
 {
@@ -515,65 +417,6 @@ static void the_first_touch_changes_no_byte_and_spares_other_memory(void **state
 	in_child(untouched);
 }
 
-#define GUARD_THREADS 4
-
-struct worker {
-	struct mrg_vma_guard *guard;
-	char *area;
-	unsigned int number;
-	int failed;
-};
-
-/* Each has pages of its own, and one that all register. */
-static void *work(void *arg)
-{
-	struct worker *worker = arg;
-	char *own = worker->area + (8 + 4 * worker->number) * PAGE;
-
-	for (int i = 0; i < 60; i++) {
-		if (reg(worker->guard, own, 2 * PAGE) ||
-		    reg(worker->guard, worker->area, 2 * PAGE)) {
-			worker->failed = 1;
-			break;
-		}
-		own[PAGE] = 1;
-		dereg(worker->guard, own, 2 * PAGE);
-		dereg(worker->guard, worker->area, 2 * PAGE);
-	}
-	return NULL;
-}
-
-static int in_threads(void)
-{
-	struct worker workers[GUARD_THREADS];
-	pthread_t threads[GUARD_THREADS];
-	struct mrg_vma_guard *guard = guard_of(0);
-	struct mrg_fork_info info;
-	char *area = fresh(64);
-
-	CHECK(guard && area);
-	for (unsigned int i = 0; i < GUARD_THREADS; i++) {
-		workers[i] = (struct worker){ guard, area, i, 0 };
-		CHECK(!pthread_create(&threads[i], NULL, work, &workers[i]));
-	}
-	for (unsigned int i = 0; i < GUARD_THREADS; i++) {
-		pthread_join(threads[i], NULL);
-		CHECK(!workers[i].failed);
-	}
-	CHECK(vmas_in(area, 64 * PAGE, false) == 1);
-	CHECK(vmas_in(area, 64 * PAGE, true) == 0);
-	mrg_fork_query(&info);
-	CHECK(info.reliable);
-	mrg_vma_guard_close(guard);
-	return 0;
-}
-
-static void threads_can_register_at_once(void **state)
-{
-	(void)state;
-	in_child(in_threads);
-}
-
 static int not_marking(void)
 {
 	struct mrg_vma_guard *guard = NULL;
@@ -613,7 +456,6 @@ int main(void)
 		cmocka_unit_test(without_the_guard_the_limit_reaches_libibverbs),
 		cmocka_unit_test(a_mark_that_stayed_at_the_limit_goes_once_there_is_room),
 		cmocka_unit_test(the_first_touch_changes_no_byte_and_spares_other_memory),
-		cmocka_unit_test(threads_can_register_at_once),
 		cmocka_unit_test(where_nothing_is_marked_only_headroom_is_looked_at),
 	};
 

@@ -150,6 +150,8 @@ static int open_all(struct state *s)
 	s->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	CHECK(s->arena != MAP_FAILED);
+	/* Small pieces of huge pages would make this a test of their splitting. */
+	CHECK(!madvise(s->arena, ARENA, MADV_NOHUGEPAGE));
 	return 0;
 }
 
