@@ -58,7 +58,11 @@ static uint64_t block_count(const struct mrg_mr *mr, uint32_t shift)
 	return ((mr->iova + mr->length - 1) >> shift) - (mr->iova >> shift) + 1;
 }
 
-/* The blocks whose first byte lies in one run: [first, first + count). */
+/*
+ * The blocks whose first byte lies in one run: [first, first + count).  Block 0
+ * begins with the MR; all others, and all runs but the first, begin on a page
+ * boundary, since the pick allows no other page.
+ */
 struct block_span {
 	uint64_t first;
 	uint64_t count;
@@ -74,18 +78,13 @@ static struct block_span blocks_in_run(const struct mrg_mr *mr, uint32_t shift,
 	uint64_t from = va > mr->iova ? va : mr->iova;
 	struct block_span span = { 0 };
 
+	/* The MR's pages reach beyond its bytes at both ends. */
 	if (from > end)
 		return span;
 	if (run->len - 1 < end - va)
 		end = va + run->len - 1;
 	if (from > end)
 		return span;
-	/* Block 0 begins with the MR, all others on a page boundary. */
-	if (from != mr->iova && (from & (page - 1))) {
-		if ((end >> shift) == (from >> shift))
-			return span;
-		from = ((from >> shift) + 1) << shift;
-	}
 	span.first = (from >> shift) - base;
 	span.count = (end >> shift) - (from >> shift) + 1;
 	span.addr = (run->addr + (from - va)) & ~(page - 1);

@@ -422,6 +422,26 @@ static void a_range_past_bit_63_is_picked_as_since_09ea6837a043(void **state)
 	assert_int_equal(out.blocks, 2);
 }
 
+static void entries_below_the_host_page_are_still_addressed_right(void **state)
+{
+	/* 64 KiB pages: the MR's pages reach three entries beyond it at each end. */
+	struct mrg_sg sg[32];
+	struct mrg_mr mr = { sg, 32, 0x3000, 0x1a000, 0x700000003000, 65536 };
+	uint64_t addrs[32];
+	struct mrg_outcome out;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 32; i++)
+		sg[i] = (struct mrg_sg){ BASE + (31 - i) * 0x3000, 0x1000 };
+	mrg_mr_judge(&mr, ALL_PAGES, MRG_WALK_EXACT, &out);
+	assert_int_equal(out.page_shift, 12);
+	assert_int_equal(out.blocks, 26);
+	assert_int_equal(mrg_mr_blocks(&mr, MRG_WALK_EXACT, 12, 0, addrs, 32), 26);
+	for (i = 0; i < 26; i++)
+		assert_int_equal(addrs[i], sg[i + 3].addr);
+}
+
 static void sixteen_tib_in_4_kib_blocks_takes_no_step_per_block(void **state)
 {
 	struct mrg_sg sg = { BASE + 0x1000, 1ULL << 44 };
@@ -456,6 +476,7 @@ int main(void)
 		cmocka_unit_test(older_walks_hang_on_one_entry_in_a_wide_page),
 		cmocka_unit_test(a_wrong_block_that_aliases_the_right_address_is_not_counted),
 		cmocka_unit_test(a_range_past_bit_63_is_picked_as_since_09ea6837a043),
+		cmocka_unit_test(entries_below_the_host_page_are_still_addressed_right),
 		cmocka_unit_test(sixteen_tib_in_4_kib_blocks_takes_no_step_per_block),
 	};
 
