@@ -4,11 +4,14 @@
  * addresses.  Pure arithmetic, so that user space can test it too.
  *
  * The kernel's page-size pick depends on a run of DMA addresses only through k,
- * the lowest bit in which address and iova differ, and on that only as far as
- * it lies below b, the number of low bits that change within the range: from
- * there on one page covers all.  The block walk depends on the bits below the
- * page picked, and those are the iova's.  So iova + m * 2^min(k, b) with any odd
- * m is as good as the truth, and says nothing else about it.
+ * the lowest bit in which address and iova differ, and the block walk on the
+ * bits below the page picked, which are the iova's.  So iova + m * 2^k with any
+ * odd m is as good as the truth, and says nothing else about it.
+ *
+ * Even k counts only as far as a page can grow in any MR that has bytes of the
+ * run: to the size of the run, or to the alignment of an end of it that the MR
+ * goes across.  Beyond that k is not shown, or who may choose the iova would
+ * learn the whole address bit by bit.
  *
  * m must differ between neighbours: equal distances from the iova would make
  * contiguous what is not.
@@ -18,47 +21,60 @@
 
 #include <linux/types.h>
 
-/* The number of low bits that differ between the first and last iova. */
-static inline unsigned int mrg_equiv_span(__u64 first, __u64 last)
+/*
+ * What is shown where k does not count.  It must lie above bit 31, in which a
+ * plan may change the iova: then k is 31 for the truth and for this alike.
+ */
+#define MRG_EQUIV_BEYOND	33
+
+static inline unsigned int mrg_equiv_ctz(__u64 x)
 {
-	return first == last ? 0 : 64 - __builtin_clzll(first ^ last);
+	return x ? __builtin_ctzll(x) : 64;
 }
 
-static inline int mrg_equiv_fits(__u64 iova, __u64 rest, __u64 distance)
+/* The bit from which on it makes no difference where a run lies. */
+static inline unsigned int mrg_equiv_counts(__u64 iova, __u64 len)
+{
+	__u64 changing = iova ^ (iova + len - 1);
+	unsigned int bits = changing ? 64 - __builtin_clzll(changing) : 0;
+	unsigned int first = mrg_equiv_ctz(iova), end = mrg_equiv_ctz(iova + len);
+
+	if (bits < first)
+		bits = first;
+	return bits < end ? end : bits;
+}
+
+static inline int mrg_equiv_fits(__u64 iova, __u64 len, __u64 distance)
 {
 	__u64 addr = iova + distance;
 
-	return distance >> 63 ? addr < iova && addr + rest > addr :
-				addr > iova && addr + rest > addr;
+	return distance >> 63 ? addr < iova && addr + len > addr :
+				addr > iova && addr + len > addr;
 }
 
 /**
  * mrg_equiv_distance() - how far from its iova a run's equivalent address lies
  * @iova:	iova of the run's first byte
  * @addr:	the run's DMA address
- * @rest:	bytes from here to the range's end, below 2^63
- * @span:	see mrg_equiv_span(), for the whole range
+ * @len:	its length in bytes, below 2^63
  * @prev:	distance of the run before, 0 if this is the first
  *
  * Of four candidates one always fits between 0 and 2^64 and differs from @prev,
  * as long as k is at most 61.  Beyond that there is at most one bit to hide.
  */
-static inline __u64 mrg_equiv_distance(__u64 iova, __u64 addr, __u64 rest,
-				       unsigned int span, __u64 prev)
+static inline __u64 mrg_equiv_distance(__u64 iova, __u64 addr, __u64 len, __u64 prev)
 {
 	static const int odd[] = { 1, -1, 3, -3 };
-	__u64 differ = addr ^ iova;
-	unsigned int k = differ ? __builtin_ctzll(differ) : 64;
-	unsigned int i;
+	unsigned int k = mrg_equiv_ctz(addr ^ iova), counts = mrg_equiv_counts(iova, len), i;
 
-	if (k > span)
-		k = span;
+	if (k > counts)
+		k = counts > MRG_EQUIV_BEYOND ? counts : MRG_EQUIV_BEYOND;
 	if (k > 61)
 		return addr - iova;
 	for (i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
 		__u64 distance = (__u64)odd[i] << k;
 
-		if (distance != prev && mrg_equiv_fits(iova, rest, distance))
+		if (distance != prev && mrg_equiv_fits(iova, len, distance))
 			return distance;
 	}
 	return addr - iova;

@@ -3,6 +3,8 @@
 #ifndef MRG_INTERNAL_H
 #define MRG_INTERNAL_H
 
+#include <linux/align.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/signal.h>
 #include <linux/scatterlist.h>
@@ -56,6 +58,44 @@ void mrg_unregister_walk(const struct mrg_walk_ops *ops);
 /* NULL where mrguard_walk.ko is not there; else give it back with mrg_walk_put() */
 const struct mrg_walk_ops *mrg_walk_get(void);
 void mrg_walk_put(const struct mrg_walk_ops *ops);
+
+/* A range of a DMA-BUF, and what was learnt while it was mapped. */
+struct mrg_view {
+	int fd;
+	struct mrg_ioc_importer importer;
+	u64 iova;
+	u64 offset;
+	u64 length;
+	u64 dmabuf_size;
+	u64 max_seg_size;
+	u64 map_ns;
+	u32 iommu;
+	bool moves;
+	char exporter[32];
+};
+
+/* Looks at the mapped list, under the importer's and the buffer's locks. */
+typedef int (*mrg_look_fn)(struct mrg_view *view, struct sg_table *sgt, void *arg);
+
+/* The range covers whole pages of the buffer: from here ... */
+static inline u64 mrg_first_byte(const struct mrg_view *view)
+{
+	return ALIGN_DOWN(view->offset, PAGE_SIZE);
+}
+
+/* ... to here, or to the list's end where that comes first. */
+static inline u64 mrg_end_byte(const struct mrg_view *view)
+{
+	return ALIGN(view->offset + view->length, PAGE_SIZE);
+}
+
+/* Calls @look with @view's buffer mapped; -errno of mine, or what @look returns. */
+int mrg_look_at(struct mrg_view *view, mrg_look_fn look, void *arg);
+/* Fills in a length of 0, and refuses what does not lie in @size bytes. */
+int mrg_check_range(struct mrg_view *view, u64 size);
+bool mrg_may_see_raw(void);
+/* Room that is charged to the caller, to be freed with kvfree(); NULL for 0. */
+void *mrg_alloc_room(u64 count, size_t size);
 
 int mrg_ioc_layout(struct mrg_ioc_layout *arg);
 int mrg_ioc_blocks(struct mrg_ioc_blocks *arg);

@@ -108,8 +108,9 @@ struct mrg_ioc_run {
  *
  * With CAP_SYS_ADMIN in the initial user namespace the addresses are raw.
  * Otherwise each run's address keeps from the truth only the lowest bit in
- * which DMA address and iova differ (MRG_LAYOUT_INFO_EQUIVALENT); a plan made
- * from these equals the plan made from the raw ones.
+ * which DMA address and iova differ, and that only where it can make a
+ * difference (MRG_LAYOUT_INFO_EQUIVALENT); a plan made from these equals the
+ * plan made from the raw ones.
  *
  * Errors: -EFAULT; -EINVAL (flags, reserved, range past the end or empty,
  * iova and offset differ within a page, iova + length overflows);
@@ -150,6 +151,8 @@ struct mrg_ioc_layout {
 
 #define MRG_LAYOUT_INFO_EQUIVALENT	(1U << 0)
 #define MRG_LAYOUT_INFO_MORE		(1U << 1)	/* further runs follow */
+#define MRG_LAYOUT_INFO_MOVES		(1U << 2)	/* the exporter can move the memory later:
+						 * an MR may get other addresses */
 
 #define MRG_IOMMU_NONE		0	/* DMA addresses are bus addresses */
 #define MRG_IOMMU_IDENTITY	1

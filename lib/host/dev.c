@@ -257,6 +257,7 @@ static void fill_layout(struct mrg_layout *layout, const struct mrg_ioc_layout *
 		.map_ns = req->map_ns,
 		.iommu = iommu_of(req->iommu),
 		.equivalent = req->info & MRG_LAYOUT_INFO_EQUIVALENT,
+		.moves = req->info & MRG_LAYOUT_INFO_MOVES,
 	};
 	memcpy(layout->exporter, req->exporter, sizeof(layout->exporter) - 1);
 }

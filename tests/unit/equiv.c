@@ -104,13 +104,12 @@ static void random_list(struct list *list)
 
 static void make_equivalent(struct list *list)
 {
-	unsigned int span = mrg_equiv_span(list->iova, list->iova + list->length - 1);
 	uint64_t pos = 0, distance = 0;
 	size_t i;
 
 	for (i = 0; i < list->n; pos += list->raw[i++].len) {
 		distance = mrg_equiv_distance(list->iova + pos, list->raw[i].addr,
-					      list->length - pos, span, distance);
+					      list->raw[i].len, distance);
 		list->seen[i].addr = list->iova + pos + distance;
 		list->seen[i].len = list->raw[i].len;
 	}
@@ -144,28 +143,83 @@ static void shows_the_lowest_difference_and_no_other_bit(void **state)
 	(void)state;
 	for (round = 0; round < 200000; round++) {
 		uint64_t iova = below(1ULL << 35) * PAGE, length = random_length();
-		unsigned int k = 12 + (unsigned int)below(49);
-		unsigned int span = mrg_equiv_span(iova, iova + length - 1);
-		uint64_t a = mrg_equiv_distance(iova, agreeing(iova, k), length, span, 0);
-		uint64_t b = mrg_equiv_distance(iova, agreeing(iova, k), length, span, 0);
+		unsigned int k = 12 + (unsigned int)below(49), counts = mrg_equiv_counts(iova, length);
+		uint64_t a = mrg_equiv_distance(iova, agreeing(iova, k), length, 0);
+		uint64_t b = mrg_equiv_distance(iova, agreeing(iova, k), length, 0);
 
 		assert_int_equal(a, b);
-		assert_int_equal(__builtin_ctzll((iova + a) ^ iova), k < span ? k : span);
+		if (k <= counts)
+			assert_int_equal(__builtin_ctzll(a), k);
+		else
+			assert_true(__builtin_ctzll(a) >= (int)counts);
 	}
 }
 
-/* Where one page covers the range whatever lies above, nothing above is shown. */
-static void a_range_in_one_page_shows_nothing_above_its_own_size(void **state)
+/*
+ * Who asks for ever, with any iova, cannot tell pages whose addresses begin to
+ * differ in bit 22 or above, and differ from all zeroes or ones below it.
+ */
+static void asking_again_with_other_iovas_does_not_help(void **state)
 {
-	const uint64_t iova = 0x700000000000, length = 2ULL << 20;
-	unsigned int span = mrg_equiv_span(iova, iova + length - 1), k;
-	uint64_t first = mrg_equiv_distance(iova, iova ^ 1ULL << 21, length, span, 0);
+	int round;
 
 	(void)state;
-	assert_int_equal(span, 21);
-	for (k = 21; k < 48; k++)
-		assert_int_equal(mrg_equiv_distance(iova, iova ^ 1ULL << k, length, span, 0), first);
-	assert_int_equal(mrg_equiv_distance(iova, iova, length, span, 0), first);
+	for (round = 0; round < 1000000; round++) {
+		uint64_t low = (below(1ULL << 8) << 2 | 1) << 12;
+		uint64_t a = low | below(1ULL << 24) << 22, b = low | below(1ULL << 24) << 22;
+		uint64_t iova = random_iova(PAGE) & ~(PAGE - 1);
+
+		if (!below(4))
+			iova = a ^ 1ULL << (12 + below(36));
+		if (overflows(iova, PAGE))
+			continue;
+		assert_int_equal(mrg_equiv_distance(iova, a, PAGE, 0),
+				 mrg_equiv_distance(iova, b, PAGE, 0));
+	}
+}
+
+/* Where one page covers the run whatever lies above, nothing above is shown. */
+static void a_run_in_one_page_shows_nothing_above_its_own_size(void **state)
+{
+	const uint64_t iova = 0x700000200000, length = 2ULL << 20;
+	uint64_t first = mrg_equiv_distance(iova, iova ^ 1ULL << 23, length, 0);
+	unsigned int k;
+
+	(void)state;
+	assert_int_equal(mrg_equiv_counts(iova, length), 22);
+	for (k = 23; k < 48; k++)
+		assert_int_equal(mrg_equiv_distance(iova, iova ^ 1ULL << k, length, 0), first);
+	assert_int_equal(mrg_equiv_distance(iova, iova, length, 0), first);
+	assert_int_not_equal(mrg_equiv_distance(iova, iova ^ 1ULL << 22, length, 0), first);
+}
+
+/* As far as it counts, where @addr lies for an MR with that iova. */
+static unsigned int seen_from(uint64_t iova, uint64_t addr, uint64_t len)
+{
+	unsigned int k = mrg_equiv_ctz(addr ^ iova), counts = mrg_equiv_counts(iova, len);
+
+	return k < counts ? k : counts;
+}
+
+/*
+ * A plan may move the iova by 2^31, where address and iova agree in that bit or
+ * differ in a lower one.
+ */
+static void an_iova_moved_by_bit_31_sees_the_same(void **state)
+{
+	int round;
+
+	(void)state;
+	for (round = 0; round < 1000000; round++) {
+		uint64_t len = random_length(), iova = (1 + below(63)) << (12 + below(30));
+		unsigned int k = 12 + (unsigned int)below(49);
+		uint64_t addr = agreeing(iova, k), moved = iova + (1ULL << 31);
+
+		if (k == 31)
+			continue;
+		addr = iova + mrg_equiv_distance(iova, addr, len, 0);
+		assert_int_equal(seen_from(moved, addr, len), seen_from(moved, agreeing(iova, k), len));
+	}
 }
 
 /* ---- the plans --------------------------------------------------------------- */
@@ -266,7 +320,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(neither_joins_nor_overflows),
 		cmocka_unit_test(shows_the_lowest_difference_and_no_other_bit),
-		cmocka_unit_test(a_range_in_one_page_shows_nothing_above_its_own_size),
+		cmocka_unit_test(asking_again_with_other_iovas_does_not_help),
+		cmocka_unit_test(a_run_in_one_page_shows_nothing_above_its_own_size),
+		cmocka_unit_test(an_iova_moved_by_bit_31_sees_the_same),
 		cmocka_unit_test(plans_equal_those_from_the_truth),
 	};
 

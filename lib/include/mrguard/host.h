@@ -61,6 +61,7 @@ struct mrg_layout {
 	uint64_t map_ns;
 	enum mrg_iommu iommu;
 	bool equivalent;	/* not raw: see MRG_IOC_LAYOUT */
+	bool moves;		/* the exporter can move the memory later */
 	char exporter[32];
 };
 #define MRG_LAYOUT_ENTRIES (1u << 0) /* entries as mapped, not joined */

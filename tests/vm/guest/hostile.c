@@ -266,7 +266,8 @@ static void *flip(void *arg)
 	uint64_t seed = 3;
 
 	while (!stop)
-		p[random_below(&seed, sizeof(struct mrg_ioc_blocks) / 8)] = extremes[random_below(&seed, EXTREMES)];
+		p[random_below(&seed, sizeof(struct mrg_ioc_blocks) / 8)] =
+			extremes[random_below(&seed, EXTREMES)];
 	return NULL;
 }
 

@@ -30,7 +30,8 @@ static void map_at(size_t page, size_t pages, int flags, int fd, off_t offset)
 {
 	char *want = arena + page * PAGE;
 
-	assert_ptr_equal(mmap(want, pages * PAGE, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, offset), want);
+	assert_ptr_equal(mmap(want, pages * PAGE, PROT_READ | PROT_WRITE, flags | MAP_FIXED,
+			      fd, offset), want);
 }
 
 static void clear(void)
