@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What `make demo` shows, inside the VM: the wrap named before it happens, a
-# plan that avoids it, and the kernel's own functions agreeing.
+# plan that avoids it, the kernel's own functions agreeing, and then the bytes.
 set -u
 
 bold='' plain=''
@@ -33,3 +33,11 @@ echo
 echo "The same buffer where the iova need not be the virtual address:"
 show mrguard plan --dmabuf-from simgpu:12G --importer "$importer" \
 	--iova 0x700000000000 --max-page-shift 63 --iova-free
+
+# The same function as an RDMA device that moves bytes as the kernel's block
+# list says; the library preloaded gives its provider ibv_reg_dmabuf_mr().
+modprobe -r edu_bind && modprobe simnic || exit
+echo
+echo "And with real bytes, moved by an RDMA device that follows the kernel's block list:"
+export LD_PRELOAD=$MRG_BUILD/tests/vm/shim/simnic-verbs.so
+show mrguard demo
