@@ -51,7 +51,7 @@ static void why_not_loaded(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_WARN, "", evidence, locked ?
 			  "The kernel lets in only modules signed with an enrolled key." : "Only the loading is missing.",
 			  locked ? "Enrol DKMS's key once: mokutil --import /var/lib/dkms/mok.pub, then reboot." :
-			  "modprobe mrguard mrguard_walk");
+			  "modprobe -a mrguard mrguard_walk");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "not built for %.120s; its headers are %s", release,
