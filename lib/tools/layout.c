@@ -147,8 +147,7 @@ static void write_header(FILE *out, const struct layout_args *args,
 		"# mrguard plan --sg THIS_FILE --iova 0x%" PRIx64
 		" --offset 0x%" PRIx64 " --length 0x%" PRIx64 "%s\n",
 		live->iova, offset_in_list(live), live->length,
-		layout->iommu == MRG_IOMMU_MODE_TRANSLATED ? " --translated" :
-							     "");
+		live_addresses_change(live) ? " --translated" : "");
 }
 
 static int write_dump(const struct layout_args *args, const struct live *live,
@@ -181,7 +180,8 @@ static void print_text(const struct term *term, const struct layout_args *args,
 
 	fprintf(out, "buffer     %s, %s\n", args->buffer.dmabuf_from,
 		term_size(layout->dmabuf_size).text);
-	fprintf(out, "exporter   %s\n", layout->exporter);
+	fprintf(out, "exporter   %s%s\n", layout->exporter,
+		layout->moves ? ": can move the memory later" : "");
 	fprintf(out, "importer   %s%s%s, largest segment %s\n",
 		pci_text(&live->importer).text, live->rdma[0] ? " " : "",
 		live->rdma, term_size(layout->max_seg_size).text);
@@ -243,6 +243,7 @@ static int print_json(const struct live *live)
 	json_put(&out, "entries", json_count(layout->entries));
 	json_put(&out, "listed", json_count(layout->count));
 	json_put(&out, "max_seg_size", json_hex(layout->max_seg_size));
+	json_put(&out, "moves", json_boolean(layout->moves));
 	json_put(&out, "addresses",
 		 json_string(layout->equivalent ? "equivalent" : "raw"));
 	return json_print(out);

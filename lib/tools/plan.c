@@ -50,7 +50,8 @@ static const struct argp_option options[] = {
 	{ "page-size", KEY_PAGE_SIZE, "N", 0, "Host page size (this host's)",
 	  0 },
 	{ "translated", KEY_TRANSLATED, NULL, 0,
-	  "The addresses are behind a translating IOMMU: the MR gets others",
+	  "The MR may get other addresses: behind a translating IOMMU, or where "
+	  "the exporter moves memory",
 	  0 },
 	{ NULL, 0, NULL, 0, "What is wanted:", 4 },
 	{ "strategy", KEY_STRATEGY, "WHICH", 0,
@@ -351,7 +352,7 @@ static int load_live(struct plan_args *args, struct source *source,
 	source->count = live->layout.count;
 	source->entries = live->layout.entries;
 	args->opts.offset = live->offset - live->layout.start;
-	if (live->layout.iommu == MRG_IOMMU_MODE_TRANSLATED)
+	if (live_addresses_change(live))
 		args->opts.flags |= MRG_PLAN_TRANSLATED;
 	return 0;
 }
