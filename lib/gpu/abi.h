@@ -22,7 +22,6 @@ enum gpu_result {
 	GPU_NOT_INITIALIZED = 3,
 	GPU_DEINITIALIZED = 4,
 	GPU_STUB_LIBRARY = 34,
-	GPU_INSUFFICIENT_DRIVER = 35,
 	GPU_NO_DEVICE = 100,
 	GPU_INVALID_DEVICE = 101,
 	GPU_INVALID_CONTEXT = 201,
@@ -58,17 +57,8 @@ enum cuda_memory_type {
 	CUDA_MEMORY_DEVICE = 2,
 };
 
-enum gpu_location_type {
-	GPU_LOCATION_DEVICE = 1,
-	GPU_LOCATION_HOST = 2,
-};
-
-enum gpu_handle_type {
-	GPU_HANDLE_NONE = 0,
-	GPU_HANDLE_POSIX_FD = 1,
-	GPU_HANDLE_FABRIC = 8,
-};
-
+#define GPU_LOCATION_DEVICE	1
+#define GPU_HANDLE_POSIX_FD	1
 #define GPU_ALLOCATION_PINNED	1
 #define GPU_ACCESS_READ_WRITE	3
 #define GPU_GRANULARITY_MIN	0
@@ -80,7 +70,6 @@ enum gpu_handle_type {
 
 /* CU_DEVICE_ATTRIBUTE_* */
 enum cuda_device_attribute {
-	CUDA_DEV_INTEGRATED = 18,
 	CUDA_DEV_HOST_PAGE_TABLES = 100,
 	CUDA_DEV_POSIX_FD = 103,
 	CUDA_DEV_VMM_RDMA = 110,
@@ -131,8 +120,7 @@ struct hip_pointer {
 
 /* hipMemoryType, ROCm 5 and ROCm 6 on */
 enum hip5_memory { HIP5_HOST = 0, HIP5_DEVICE = 1, HIP5_MANAGED = 4 };
-enum hip6_memory { HIP6_UNREGISTERED = 0, HIP6_HOST = 1, HIP6_DEVICE = 2,
-		   HIP6_MANAGED = 3 };
+enum hip6_memory { HIP6_HOST = 1, HIP6_DEVICE = 2, HIP6_MANAGED = 3 };
 
 #define HSA_SYSTEM_DMABUF	0x204	/* HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED */
 

@@ -139,7 +139,7 @@ typedef void (*kit_child)(int peer);
 int kit_one(kit_child child);
 /** kit_pair() - both at once: 0 if both ended well */
 int kit_pair(kit_child owner, kit_child importer);
-/** kit_end_ok() - what a child killed by @signal counts as */
+/** kit_expect_killed() - which of the next pair is to end by SIGKILL */
 void kit_expect_killed(bool owner, bool importer);
 
 /** kit_send(), kit_receive() - bytes between the two; an empty message is a
