@@ -173,6 +173,12 @@ static int mrg_blocks(struct mrg_walk_job *job)
 {
 	struct ib_umem umem;
 
+	/*
+	 * Before 09ea6837a043 the pick shifts by 64 where an MR crosses bit 63,
+	 * which a kernel with UBSAN reports.  No MR of a process does.
+	 */
+	if ((job->iova ^ (job->iova + job->length - 1)) >> 63)
+		return -EINVAL;
 	make_umem(&umem, job->sgl, job->nents, job->address, job->length, job->iova);
 	job->page_size = ib_umem_find_best_pgsz(&umem, job->pgsz_bitmap, job->iova);
 	if (!job->page_size)

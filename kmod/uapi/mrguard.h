@@ -190,8 +190,9 @@ struct mrg_ioc_layout {
  * @info:	OUT	MRG_BLOCKS_INFO_*
  * @reserved:	IN	0
  *
- * Errors: as MRG_IOC_LAYOUT, and -EOPNOTSUPP (mrguard_walk.ko is not loaded),
- * -EOVERFLOW (more than MRG_BLOCKS_MAX_WALK blocks: not walked; page_size and
+ * Errors: as MRG_IOC_LAYOUT, and -EINVAL (an MR across iova 2^63, for which the
+ * pick of older kernels is undefined), -EOPNOTSUPP (mrguard_walk.ko is not
+ * loaded), -EOVERFLOW (more than MRG_BLOCKS_MAX_WALK blocks: not walked; page_size and
  * total_blocks are written all the same).
  */
 struct mrg_ioc_blocks {
