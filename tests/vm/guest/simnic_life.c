@@ -16,8 +16,26 @@ static const char * const live[] = {
 	"mrs_live", "pds_live", "cqs_live", "qps_live", "contexts_live"
 };
 
+/* Areas of kernel memory that simnic's code has asked for: rings, block lists. */
+static int areas(void)
+{
+	FILE *f = fopen("/proc/vmallocinfo", "r");
+	char line[512];
+	int n = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, "[simnic]") != NULL;
+	fclose(f);
+	return n;
+}
+
+/* What there is when nobody uses the device. */
+static int idle_areas;
+
 static void assert_nothing_lives(void)
 {
+	assert_int_equal(areas(), idle_areas);
 	for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++) {
 		int64_t n = stat_of("simnic0", live[i]);
 
@@ -78,6 +96,8 @@ static void the_nth_registration_fails_with_the_errno(void **state)
 
 	(void)state;
 	user_open(&u);
+	/* Four rings and two completion queues: the count does see them. */
+	assert_true(areas() >= idle_areas + 6);
 	set("simnic0", "fail_reg_errno", EAGAIN);
 	set("simnic0", "fail_reg_nth", 3);
 	assert_int_equal(reg_error(&u, 4096), 0);
@@ -562,6 +582,7 @@ int main(void)
 		printf("Bail out! simnic does not load\n");
 		return 1;
 	}
+	idle_areas = areas();
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
 	failed += unload("simnic") != 0;
 	return failed != 0;
