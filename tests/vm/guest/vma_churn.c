@@ -15,8 +15,17 @@
 
 #define MIN_SIZE (64ul << 10)
 #define MAX_SIZE (8ul << 20)
-#define ARENA (64ul << 30)	/* of address space; pages are given back */
 #define LIVE 16
+
+/*
+ * Half of the buffers come from malloc(), half from extents: mappings of their
+ * own with a guard page between, whose pages are given back, while the address
+ * space is kept (as jemalloc does it).  An extent that is cut while nothing of
+ * it was written, and whose neighbouring bytes are written while it is cut, stays
+ * in three pieces.  Within one large mapping that has seen a write cuts heal, and
+ * since 6.16 they heal where one side was never written.
+ */
+#define EXTENT (MAX_SIZE + 3 * KIT_PAGE)
 
 enum setup {
 	NETLINK_REFUSED = 1 << 0,
@@ -36,7 +45,7 @@ struct churn {
 struct buffer {
 	char *addr;
 	size_t size;
-	bool from_arena;
+	bool from_extent;
 	struct mrg_mr *mr;
 	struct ibv_mr *plain;
 };
@@ -46,7 +55,9 @@ struct state {
 	struct ibv_pd *pd;
 	struct mrg_ctx *ctx;
 	struct mrg_dev *dev;
-	char *arena;
+	char *extents;
+	size_t next_extent;
+	size_t nextents;
 	struct buffer live[LIVE];
 	uint64_t seed;
 	uint64_t first, lowest, highest, last;
@@ -59,26 +70,38 @@ static uint64_t next_random(struct state *s)
 	return s->seed >> 24;
 }
 
-static int take(struct state *s, struct buffer *b, bool from_arena)
+/* The byte before and the byte behind are somebody's, and in use. */
+static void touch_neighbours(const struct buffer *b)
+{
+	if (b->from_extent)
+		b->addr[-(ssize_t)KIT_PAGE] = b->addr[b->size] = 1;
+}
+
+static char *next_extent(struct state *s)
+{
+	return s->extents + s->next_extent++ % s->nextents * EXTENT + KIT_PAGE;
+}
+
+static int take(struct state *s, struct buffer *b, bool from_extent)
 {
 	/* Small ones are the most: each octave is half as frequent. */
 	uint64_t octave = MIN_SIZE << __builtin_ctzll(next_random(s) | 1 << 6);
 
 	b->size = octave + next_random(s) % (octave / KIT_PAGE + 1) * KIT_PAGE;
-	b->from_arena = from_arena;
-	b->addr = from_arena ?
-		s->arena + next_random(s) % ((ARENA - MAX_SIZE) / KIT_PAGE) * KIT_PAGE :
-		malloc(b->size);
+	b->from_extent = from_extent;
+	b->addr = from_extent ? next_extent(s) : malloc(b->size);
 	CHECK(b->addr);
 	if (s->churn->setup & PLAIN) {
 		b->plain = ibv_reg_mr(s->pd, b->addr, b->size, KIT_ACCESS);
 		CHECK(b->plain);
+		touch_neighbours(b);
 		return 0;
 	}
 	if (mrg_reg(s->ctx, s->pd, b->addr, b->size, KIT_ACCESS, NULL, &b->mr)) {
 		mrg_last_error(s->ctx, &s->error);
 		return __LINE__;
 	}
+	touch_neighbours(b);
 	return 0;
 }
 
@@ -87,8 +110,9 @@ static int give(struct buffer *b)
 	if (!b->addr)
 		return 0;
 	CHECK(!(b->plain ? ibv_dereg_mr(b->plain) : mrg_dereg(b->mr)));
-	if (b->from_arena)
-		madvise(b->addr, b->size, MADV_DONTNEED);
+	if (b->from_extent)
+		madvise(b->addr - KIT_PAGE, b->size + 2 * KIT_PAGE,
+			MADV_DONTNEED);
 	else
 		free(b->addr);
 	*b = (struct buffer){ .addr = NULL };
@@ -124,6 +148,21 @@ static int cycles(struct state *s, int count)
 	return sample(s);
 }
 
+static int make_extents(struct state *s)
+{
+	size_t length = s->nextents * EXTENT;
+
+	s->extents = mmap(NULL, length, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(s->extents != MAP_FAILED);
+	/* Small pieces of huge pages would make this a test of their splitting. */
+	CHECK(!madvise(s->extents, length, MADV_NOHUGEPAGE));
+	for (size_t i = 0; i < s->nextents; i++)
+		CHECK(!mprotect(s->extents + i * EXTENT, EXTENT - KIT_PAGE,
+				PROT_READ | PROT_WRITE));
+	return 0;
+}
+
 static int open_all(struct state *s)
 {
 	const struct churn *churn = s->churn;
@@ -147,12 +186,7 @@ static int open_all(struct state *s)
 	CHECK(!mrg_dev_open(&s->dev));
 	if (!(churn->setup & PLAIN))
 		CHECK(!mrg_open(&s->ctx, device, &opts));
-	s->arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	CHECK(s->arena != MAP_FAILED);
-	/* Small pieces of huge pages would make this a test of their splitting. */
-	CHECK(!madvise(s->arena, ARENA, MADV_NOHUGEPAGE));
-	return 0;
+	return make_extents(s);
 }
 
 static int churn(const void *arg)
@@ -161,8 +195,10 @@ static int churn(const void *arg)
 	int count = kit_full() ? CYCLES : CYCLES_SHORT;
 	double start = kit_seconds();
 	struct mrg_fork_info info;
-	int line = open_all(&s);
+	int line;
 
+	s.nextents = (size_t)count / 2 + LIVE;
+	line = open_all(&s);
 	if (!line)
 		line = cycles(&s, count);
 	mrg_fork_query(&info);
