@@ -84,7 +84,7 @@ static struct state look(void)
 	close(device);
 	s.attached = stat.attached;
 	s.mapped = stat.mapped;
-	s.rdma_mrs = read_number("rdma resource show mr link simnic0 | wc -l");
+	s.rdma_mrs = read_number("rdma resource show mr | grep -c simnic0");
 	s.dmabufs = read_number("sed -n 's/^Total \\([0-9]*\\) objects.*/\\1/p' /sys/kernel/debug/dma_buf/bufinfo");
 	s.slab_kib = read_number("sed -n 's/^SUnreclaim: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo");
 	return s;
