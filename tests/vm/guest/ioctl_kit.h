@@ -70,6 +70,21 @@ static inline struct simgpu_stat simgpu_now(void)
 	return st;
 }
 
+/* What MRG_IOC_INFO must find on this kernel. */
+static inline uint32_t expected_walk(void)
+{
+	const char *walk = getenv("MRG_WALK");
+
+	assert_non_null(walk);
+	return MRG_WALK_KNOWN | MRG_WALK_CROSSES |
+	       (strcmp(walk, "truncating") ? 0 : MRG_WALK_TRUNCATES);
+}
+
+static inline int truncating(void)
+{
+	return !!(expected_walk() & MRG_WALK_TRUNCATES);
+}
+
 static inline uint64_t now_ns(void)
 {
 	struct timespec ts;
