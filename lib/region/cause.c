@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "request.h"
 
@@ -156,8 +155,8 @@ static int provider_answer(const struct region_request *req)
 	struct ibv_mr *mr;
 
 	errno = 0;
-	mr = req->ctx->env->reg_dmabuf(req->pd, 0, (size_t)sysconf(_SC_PAGESIZE),
-				       0, -1, IBV_ACCESS_LOCAL_WRITE);
+	mr = req->ctx->env->reg_dmabuf(req->pd, 0, (size_t)req->ctx->page_size, 0,
+				       -1, IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		return -errno;
 	req->ctx->env->dereg(mr);
@@ -191,6 +190,9 @@ static int say_invalid(const struct failure *f)
 {
 	uint64_t start = f->req->addr + f->piece->offset, huge;
 
+	if (f->req->fd >= 0 && !f->req->ctx->env->is_dmabuf(f->req->fd))
+		return FAIL(f, "Give the fd that the DMA-BUF export returned.",
+			    "File descriptor %d is no DMA-BUF.", f->req->fd);
 	if (f->req->fd >= 0)
 		return FAIL(f, "Look in dmesg; the buffer may have been revoked, or its export may not cover the range.",
 			    "%s answered EINVAL, although size, page offsets and access are right.",

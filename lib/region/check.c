@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "request.h"
 
@@ -98,6 +97,13 @@ int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr,
 	return 0;
 }
 
+static int no_dmabuf(const struct region_request *req)
+{
+	return region_fail(req->ctx, -EMEDIUMTYPE, -1, "check fd",
+			   "Give the fd that the DMA-BUF export returned.",
+			   "File descriptor %d is no DMA-BUF.", req->fd);
+}
+
 /*
  * ib_umem_dmabuf_get() compares with dmabuf->size.  That an fd is shorter than
  * the buffer is what happens to memory of several physical chunks, where the
@@ -105,31 +111,31 @@ int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr,
  */
 static int check_size(const struct region_request *req)
 {
-	int64_t size = req->ctx->env->dmabuf_size(req->fd);
+	const struct region_env *env = req->ctx->env;
+	int64_t size = env->dmabuf_size(req->fd);
 
-	if (size == -EMEDIUMTYPE)
-		return region_fail(req->ctx, -EMEDIUMTYPE, -1, "check fd",
-				   "Give the fd that the DMA-BUF export returned.",
-				   "File descriptor %d is no DMA-BUF.", req->fd);
+	if (size >= 0 && req->offset <= (uint64_t)size &&
+	    req->length <= (uint64_t)size - req->offset)
+		return 0;
+	if (size != -EBADF && !env->is_dmabuf(req->fd))
+		return no_dmabuf(req);
 	if (size < 0)
 		return region_fail(req->ctx, (int)size, -1, "check fd",
 				   "Keep the fd open until the registration is made.",
 				   "File descriptor %d could not be asked for its size: %s.",
 				   req->fd, strerror((int)-size));
-	if (req->offset > (uint64_t)size || req->length > (uint64_t)size - req->offset)
-		return region_fail(req->ctx, -EINVAL, -1, "check fd",
-				   "Export exactly the range that is to be registered, or register chunk by chunk: a virtual-memory buffer has several allocations, and an export by address names one.",
-				   "The DMA-BUF holds %" PRId64 " bytes, and the range ends at %" PRIu64
-				   " (offset %" PRIu64 ", length %" PRIu64 ").",
-				   size, req->offset + req->length, req->offset,
-				   req->length);
-	return 0;
+	return region_fail(req->ctx, -EINVAL, -1, "check fd",
+			   "Export exactly the range that is to be registered, or register chunk by chunk: a virtual-memory buffer has several allocations, and an export by address names one.",
+			   "The DMA-BUF holds %" PRId64 " bytes, and the range ends at %" PRIu64
+			   " (offset %" PRIu64 ", length %" PRIu64 ").",
+			   size, req->offset + req->length, req->offset,
+			   req->length);
 }
 
 /* uverbs' own rule for UVERBS_METHOD_REG_DMABUF_MR, with the host's page. */
 static int check_page_offset(const struct region_request *req)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = req->ctx->page_size;
 	uint64_t in_addr = req->addr & (page - 1);
 	uint64_t in_dmabuf = req->offset & (page - 1);
 	const char *remedy =

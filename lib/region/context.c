@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "context.h"
+#include "request.h"
 
 int region_copy_opts(void *opts, size_t size, const void *from)
 {
@@ -89,6 +90,7 @@ int region_open(struct mrg_ctx **out, struct ibv_context *device,
 		return region_fail(NULL, -ENOMEM, -1, "open", "",
 				   "There is no memory for a context.");
 	ctx->env = env;
+	ctx->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 	ctx->serial = atomic_fetch_add(&serials, 1) + 1;
 	ctx->max_page_shift = asked.max_page_shift;
 	pthread_mutex_init(&ctx->lock, NULL);
@@ -109,14 +111,15 @@ int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device,
 
 void mrg_close(struct mrg_ctx *ctx)
 {
-	struct region_device *device;
+	struct region_device *device, *next;
 
 	if (!ctx)
 		return;
-	while ((device = ctx->devices)) {
-		ctx->devices = device->next;
+	for (device = ctx->devices; device; device = next) {
+		next = device->next;
 		free(device);
 	}
+	region_seen_drop_all(ctx);
 	mrg_vma_guard_close(ctx->guard);
 	if (ctx->dev)
 		ctx->env->dev_close(ctx->dev);
@@ -127,13 +130,14 @@ void mrg_close(struct mrg_ctx *ctx)
 static struct region_device *find_device(const struct mrg_ctx *ctx,
 					 const struct ibv_context *verbs)
 {
-	const char *name = ibv_get_device_name(verbs->device);
+	struct region_device *d = atomic_load_explicit(&ctx->devices,
+						       memory_order_acquire);
 
 	/* By name too: another device may be opened at a closed one's address. */
-	for (struct region_device *d = ctx->devices; d; d = d->next)
-		if (d->verbs == verbs && !strcmp(d->name, name))
-			return d;
-	return NULL;
+	while (d && (d->verbs != verbs ||
+		     strcmp(d->name, ibv_get_device_name(verbs->device))))
+		d = d->next;
+	return d;
 }
 
 static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs,
@@ -153,8 +157,8 @@ static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs,
 		 ibv_get_device_name(verbs->device));
 	device->max_mr_size = attr.max_mr_size;
 	region_device_read_files(device, ctx->env);
-	device->next = ctx->devices;
-	ctx->devices = device;
+	device->next = atomic_load_explicit(&ctx->devices, memory_order_relaxed);
+	atomic_store_explicit(&ctx->devices, device, memory_order_release);
 	*out = device;
 	return 0;
 }
@@ -162,14 +166,16 @@ static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs,
 int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
 		      const struct region_device **out)
 {
-	struct region_device *device;
+	struct region_device *device = find_device(ctx, verbs);
 	int ret = 0;
 
-	pthread_mutex_lock(&ctx->lock);
-	device = find_device(ctx, verbs);
-	if (!device)
-		ret = add_device(ctx, verbs, &device);
-	pthread_mutex_unlock(&ctx->lock);
+	if (!device) {
+		pthread_mutex_lock(&ctx->lock);
+		device = find_device(ctx, verbs);
+		if (!device)
+			ret = add_device(ctx, verbs, &device);
+		pthread_mutex_unlock(&ctx->lock);
+	}
 	if (!ret)
 		*out = device;
 	return ret;

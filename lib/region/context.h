@@ -7,6 +7,7 @@
 #define REGION_CONTEXT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <infiniband/verbs.h>
 
@@ -14,6 +15,12 @@
 #include <mrguard/region.h>
 
 #include "vma_guard.h"
+
+/* Which DMA-BUF it is: never the same for two of them. */
+struct region_dmabuf_id {
+	uint64_t inode;
+	uint64_t created_ns;
+};
 
 /*
  * What registration asks of verbs, of the module and of the host's files.
@@ -30,8 +37,10 @@ struct region_env {
 			    struct ibv_device_attr *attr);
 	/* Asks the kernel past the provider: -errno for fd -1. */
 	int (*kernel_probe)(struct ibv_pd *pd);
-	/* Size of a DMA-BUF, or -errno; -EMEDIUMTYPE where it is none. */
+	/* Size of a DMA-BUF, or -errno. */
 	int64_t (*dmabuf_size)(int fd);
+	bool (*is_dmabuf)(int fd);
+	bool (*dmabuf_id)(int fd, struct region_dmabuf_id *id);
 
 	int (*dev_open)(struct mrg_dev **dev);
 	void (*dev_close)(struct mrg_dev *dev);
@@ -68,9 +77,12 @@ struct mrg_ctx {
 	struct mrg_dev_info dev_info;
 	struct mrg_vma_guard *guard;	/* NULL: addresses are made up */
 	uint32_t max_page_shift;
+	uint64_t page_size;		/* of the host */
 	uint64_t serial;		/* tells contexts apart in kept errors */
-	pthread_mutex_t lock;		/* guards @devices */
-	struct region_device *devices;
+	/* Grows at its head, under @lock; whoever reads it needs none. */
+	struct region_device *_Atomic devices;
+	pthread_mutex_t lock;		/* also guards what follows */
+	struct region_seen *seen;	/* see seen.c */
 };
 
 int region_open(struct mrg_ctx **out, struct ibv_context *device,

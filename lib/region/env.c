@@ -4,6 +4,7 @@
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -19,22 +20,37 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length,
 				(unsigned int)access);
 }
 
-/*
- * Any other file would have its position moved by the question, so the kind
- * comes first.  lseek() is the documented way to a DMA-BUF's size
- * (Documentation/driver-api/dma-buf.rst).
- */
+/* The documented way to a DMA-BUF's size (Documentation/driver-api/dma-buf.rst);
+ * it has no position that this could move. */
 static int64_t dmabuf_size(int fd)
 {
-	struct statfs fs;
-	off_t size;
+	off_t size = lseek(fd, 0, SEEK_END);
 
-	if (fstatfs(fd, &fs))
-		return -errno;
-	if (fs.f_type != DMA_BUF_MAGIC)
-		return -EMEDIUMTYPE;
-	size = lseek(fd, 0, SEEK_END);
 	return size < 0 ? -errno : size;
+}
+
+static bool is_dmabuf(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && fs.f_type == DMA_BUF_MAGIC;
+}
+
+/*
+ * DMA-BUFs count their inodes with 64 bits ("dma-buf: ensure unique directory
+ * name for dmabuf stats", 2022).  Before, they shared a 32-bit counter that
+ * starts over: there the time of creation tells two of one number apart.
+ */
+static bool dmabuf_id(int fd, struct region_dmabuf_id *id)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	id->inode = st.st_ino;
+	id->created_ns = (uint64_t)st.st_ctim.tv_sec * 1000000000ULL +
+			 (uint64_t)st.st_ctim.tv_nsec;
+	return true;
 }
 
 #define PROBE_ATTRS	9
@@ -89,6 +105,8 @@ const struct region_env region_env_host = {
 	.query_device = ibv_query_device,
 	.kernel_probe = kernel_probe,
 	.dmabuf_size = dmabuf_size,
+	.is_dmabuf = is_dmabuf,
+	.dmabuf_id = dmabuf_id,
 	.dev_open = mrg_dev_open,
 	.dev_close = mrg_dev_close,
 	.dev_info = mrg_dev_info,

@@ -17,6 +17,22 @@ enum region_grounds {
 	GROUNDS_HOST_WINDOWS,
 };
 
+/*
+ * What was decided for a range.  Handles of one DMA-BUF can share it (seen.c).
+ * The planner's object is made late where one MR is plainly enough: nearly
+ * nobody asks for it, and its words cost more than the rest.
+ */
+struct region_decision {
+	atomic_uint refs;		/* 0: part of a handle */
+	_Atomic(struct mrg_plan *) plan;
+	struct mrg_plan_opts opts;	/* a plan without addresses is made from these */
+	enum region_grounds grounds;
+	int grounds_error;
+	bool translated;		/* the IOMMU gives each mapping new addresses */
+	bool moves;			/* so can the exporter */
+	bool shrunk;			/* pieces were made small after an ENOMEM */
+};
+
 /* One MR, as look-up needs it: two to a cache line. */
 struct region_piece {
 	uint64_t start;		/* offset in the buffer */
@@ -37,15 +53,20 @@ struct mrg_mr {
 
 	struct ibv_mr **verbs;
 	struct mrg_ctx *ctx;
-	struct mrg_plan *plan;
-	enum region_grounds grounds;
-	int grounds_error;
-	bool translated;
-	bool shrunk;		/* pieces were made small after an ENOMEM */
+	struct region_decision *decision;
 	bool marks_pages;	/* libibverbs marks them where fork protection is on */
+
+	/* One MR is the rule: no memory of its own for it. */
+	struct region_piece one_piece;
+	struct ibv_mr *one_verbs;
+	struct region_decision own_decision;
 };
 
 /* Prepares look-up; length, pieces and count are set. */
 void region_mr_index(struct mrg_mr *mr);
+
+/* The decision's plan, made now if need be; NULL without memory. */
+struct mrg_plan *region_decision_plan(struct region_decision *decision);
+void region_decision_put(struct region_decision *decision);
 
 #endif

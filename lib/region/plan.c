@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Which MRs a buffer becomes: gathers what is known, and asks the planner.
- * The plan without addresses comes first, since most buffers need no better.
+ * What needs no planner, and no addresses, comes first: most buffers are small
+ * or on a kernel that is not affected.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "request.h"
 
 /* Pages of 4 GiB and more are what the walk truncates. */
 #define TRUNCATED_SHIFT	32
+/* A range that crosses no multiple of this has no two blocks of such pages. */
+#define WINDOW_SHIFT	31
 
 static bool page_bound_known(const struct mrg_plan_opts *opts)
 {
@@ -27,50 +30,52 @@ static uint64_t smaller_limit(uint64_t a, uint64_t b)
 static void plan_opts(const struct region_request *req, uint64_t max_mr_size,
 		      struct mrg_plan_opts *opts)
 {
-	uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	*opts = (struct mrg_plan_opts){
-		.size = sizeof(*opts),
-		.walk = req->ctx->dev_info.walk,
-		.iova = req->addr,
-		/* Where in its first page; the layout, if asked for, says more. */
-		.offset = req->addr & (page_size - 1),
-		.length = req->length,
-		.page_size = page_size,
-		.max_page_shift = req->opts.max_page_shift,
-		.strategy = req->opts.strategy,
-		.unit = req->opts.unit,
-	};
+	/* All of it, since decisions are compared by their options' bytes. */
+	memset(opts, 0, sizeof(*opts));
+	opts->size = sizeof(*opts);
+	opts->walk = req->ctx->dev_info.walk;
+	opts->iova = req->addr;
+	/* Where in its first page; the layout, if asked for, says more. */
+	opts->offset = req->addr & (req->ctx->page_size - 1);
+	opts->length = req->length;
+	opts->page_size = req->ctx->page_size;
+	opts->strategy = req->opts.strategy;
+	opts->unit = req->opts.unit;
 	opts->max_mr_size = smaller_limit(max_mr_size,
 					  smaller_limit(req->opts.max_mr_size,
 							req->device->max_mr_size));
+	opts->max_page_shift = req->opts.max_page_shift;
 	if (!opts->max_page_shift)
 		opts->max_page_shift = req->device->page_shift_bound;
 }
 
-static int make(const struct region_request *req, const struct mrg_sg *sg,
-		size_t count, const struct mrg_plan_opts *opts,
-		struct mrg_mr *mr)
+/* The same answer that the planner would give, in the cases that are plain. */
+static bool one_is_plainly_safe(const struct mrg_plan_opts *opts)
 {
+	uint64_t last = opts->iova + opts->length - 1;
+
+	if (opts->max_mr_size && opts->length > opts->max_mr_size)
+		return false;
+	if (opts->walk == MRG_WALK_EXACT)
+		return true;
+	return (opts->walk == MRG_WALK_TRUNCATING || opts->walk == MRG_WALK_ANY) &&
+	       opts->iova >> WINDOW_SHIFT == last >> WINDOW_SHIFT;
+}
+
+static int make(const struct region_request *req, const struct mrg_sg *sg,
+		size_t count, struct mrg_mr *mr)
+{
+	struct region_decision *d = mr->decision;
 	struct mrg_plan *plan;
-	int ret = mrg_plan_make(sg, count, opts, &plan);
+	int ret = mrg_plan_make(sg, count, &d->opts, &plan);
 
 	if (ret)
 		return region_fail(req->ctx, ret, -1, "plan", "",
 				   "No plan could be made: %s.", strerror(-ret));
-	mrg_plan_free(mr->plan);
-	mr->plan = plan;
+	mrg_plan_free(d->plan);
+	d->plan = plan;
 	mrg_plan_pieces(plan, &mr->count);
 	return 0;
-}
-
-static int need_pieces(const struct region_request *req, const struct mrg_mr *mr)
-{
-	if (mr->count)
-		return 0;
-	return region_fail(req->ctx, -EINVAL, -1, "plan",
-			   "Change the named limit, or the range.", "%s",
-			   mrg_plan_reason(mr->plan));
 }
 
 static bool walks_entries(enum mrg_walk walk)
@@ -78,28 +83,29 @@ static bool walks_entries(enum mrg_walk walk)
 	return walk == MRG_WALK_PER_ENTRY || walk == MRG_WALK_PER_ENTRY_NARROW;
 }
 
-static int plan_with_layout(const struct region_request *req,
-			    struct mrg_plan_opts *opts, struct mrg_mr *mr)
+static int plan_with_layout(const struct region_request *req, struct mrg_mr *mr)
 {
 	const struct region_env *env = req->ctx->env;
-	uint32_t flags = walks_entries(opts->walk) ? MRG_LAYOUT_ENTRIES : 0;
+	struct region_decision *d = mr->decision;
+	uint32_t flags = walks_entries(d->opts.walk) ? MRG_LAYOUT_ENTRIES : 0;
 	struct mrg_layout layout;
 	int ret;
 
 	ret = env->dev_layout(req->ctx->dev, req->fd, &req->device->pci, req->addr,
 			      req->offset, req->length, flags, &layout);
 	if (ret) {
-		mr->grounds = GROUNDS_LAYOUT_FAILED;
-		mr->grounds_error = ret;
+		d->grounds = GROUNDS_LAYOUT_FAILED;
+		d->grounds_error = ret;
 		return 0;
 	}
-	mr->grounds = GROUNDS_LAYOUT;
-	mr->translated = layout.iommu == MRG_IOMMU_MODE_TRANSLATED ||
-			 layout.iommu == MRG_IOMMU_MODE_UNKNOWN;
-	if (mr->translated)
-		opts->flags |= MRG_PLAN_TRANSLATED;
-	opts->offset = req->offset - layout.start;
-	ret = make(req, layout.sg, layout.count, opts, mr);
+	d->grounds = GROUNDS_LAYOUT;
+	d->translated = layout.iommu == MRG_IOMMU_MODE_TRANSLATED ||
+			layout.iommu == MRG_IOMMU_MODE_UNKNOWN;
+	d->moves = layout.moves;
+	if (d->translated || d->moves)
+		d->opts.flags |= MRG_PLAN_TRANSLATED;
+	d->opts.offset = req->offset - layout.start;
+	ret = make(req, layout.sg, layout.count, mr);
 	env->layout_release(&layout);
 	return ret;
 }
@@ -114,21 +120,46 @@ static enum region_grounds layout_grounds(const struct region_request *req)
 	return req->device->has_pci ? GROUNDS_LAYOUT : GROUNDS_NO_IMPORTER;
 }
 
-static int plan_dmabuf(const struct region_request *req,
-		       struct mrg_plan_opts *opts, struct mrg_mr *mr)
+/* A decision that can be shared, with a reference for the handle. */
+static int new_decision(const struct region_request *req, struct mrg_mr *mr)
 {
+	struct region_decision *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return region_fail(req->ctx, -ENOMEM, -1, "plan", "",
+				   "There is no memory for a plan.");
+	d->opts = mr->own_decision.opts;
+	atomic_init(&d->refs, 1);
+	mr->decision = d;
+	return 0;
+}
+
+static int plan_dmabuf(const struct region_request *req, struct mrg_mr *mr)
+{
+	const struct mrg_plan_opts *asked = &mr->own_decision.opts;
+	struct region_decision *seen = region_seen_find(req, asked);
 	int ret;
 
-	if (!(req->opts.flags & MRG_REG_IOVA_EQUAL))
-		opts->flags |= MRG_PLAN_IOVA_FREE;
-	ret = make(req, NULL, 0, opts, mr);
+	if (seen) {
+		mr->decision = seen;
+		mrg_plan_pieces(seen->plan, &mr->count);
+		return 0;
+	}
+	ret = new_decision(req, mr);
+	if (!ret)
+		ret = make(req, NULL, 0, mr);
 	if (ret)
 		return ret;
-	mr->grounds = GROUNDS_BLIND_IS_ENOUGH;
-	if (mr->count == 1 || opts->walk == MRG_WALK_EXACT || page_bound_known(opts))
+	mr->decision->grounds = GROUNDS_BLIND_IS_ENOUGH;
+	if (mr->count == 1 || asked->walk == MRG_WALK_EXACT || page_bound_known(asked))
 		return 0;
-	mr->grounds = layout_grounds(req);
-	return mr->grounds == GROUNDS_LAYOUT ? plan_with_layout(req, opts, mr) : 0;
+	mr->decision->grounds = layout_grounds(req);
+	if (mr->decision->grounds != GROUNDS_LAYOUT)
+		return 0;
+	ret = plan_with_layout(req, mr);
+	if (!ret && mr->count && mr->decision->grounds == GROUNDS_LAYOUT)
+		region_seen_add(req, asked, mr->decision);
+	return ret;
 }
 
 /*
@@ -141,43 +172,99 @@ static bool pages_may_join(const struct region_request *req, uint64_t huge_page)
 	       req->device->iommu == MRG_IOMMU_MODE_UNKNOWN;
 }
 
-static int plan_host(const struct region_request *req,
-		     struct mrg_plan_opts *opts, struct mrg_mr *mr)
+static int plan_host(const struct region_request *req, struct mrg_mr *mr)
 {
+	struct region_decision *d = mr->decision;
 	uint64_t huge_page;
-	int ret;
+	int ret = make(req, NULL, 0, mr);
 
+	if (ret || mr->count == 1)
+		return ret;
+	huge_page = region_huge_page(req->ctx->env, req->addr, req->length);
+	d->opts.cut_align = huge_page;
+	if (d->opts.walk != MRG_WALK_EXACT && !page_bound_known(&d->opts)) {
+		d->grounds = GROUNDS_HOST_WINDOWS;
+		if (!pages_may_join(req, huge_page)) {
+			d->grounds = GROUNDS_HOST_DIRECT;
+			d->opts.walk = MRG_WALK_EXACT;
+		}
+	}
+	return make(req, NULL, 0, mr);
+}
+
+static void start_decision(const struct region_request *req, uint64_t max_mr_size,
+			   struct mrg_mr *mr)
+{
+	struct mrg_plan_opts *opts = &mr->own_decision.opts;
+
+	mr->decision = &mr->own_decision;
+	mr->decision->grounds = GROUNDS_BLIND_IS_ENOUGH;
+	plan_opts(req, max_mr_size, opts);
+	if (req->fd >= 0) {
+		if (!(req->opts.flags & MRG_REG_IOVA_EQUAL))
+			opts->flags |= MRG_PLAN_IOVA_FREE;
+		return;
+	}
 	/* The addresses of a rebased MR must be known, and these are not. */
 	opts->strategy = MRG_STRATEGY_SPLIT;
 	/* On-demand MRs have pages of their own, below any limit. */
 	if (req->access & IBV_ACCESS_ON_DEMAND)
 		opts->walk = MRG_WALK_EXACT;
-	ret = make(req, NULL, 0, opts, mr);
-	if (ret)
-		return ret;
-	mr->grounds = GROUNDS_BLIND_IS_ENOUGH;
-	if (mr->count == 1)
-		return 0;
-	huge_page = region_huge_page(req->ctx->env, req->addr, req->length);
-	opts->cut_align = huge_page;
-	if (opts->walk != MRG_WALK_EXACT && !page_bound_known(opts)) {
-		mr->grounds = GROUNDS_HOST_WINDOWS;
-		if (!pages_may_join(req, huge_page)) {
-			mr->grounds = GROUNDS_HOST_DIRECT;
-			opts->walk = MRG_WALK_EXACT;
-		}
-	}
-	return make(req, NULL, 0, opts, mr);
 }
 
-int region_plan(const struct region_request *req, uint64_t max_mr_size,
-		struct mrg_mr *mr)
+int region_decide(const struct region_request *req, uint64_t max_mr_size,
+		  struct mrg_mr *mr)
 {
-	struct mrg_plan_opts opts;
 	int ret;
 
-	plan_opts(req, max_mr_size, &opts);
-	ret = req->fd >= 0 ? plan_dmabuf(req, &opts, mr)
-			   : plan_host(req, &opts, mr);
-	return ret ? ret : need_pieces(req, mr);
+	start_decision(req, max_mr_size, mr);
+	if (one_is_plainly_safe(&mr->decision->opts)) {
+		mr->count = 1;
+		return 0;
+	}
+	ret = req->fd >= 0 ? plan_dmabuf(req, mr) : plan_host(req, mr);
+	if (ret || mr->count)
+		return ret;
+	return region_fail(req->ctx, -EINVAL, -1, "plan",
+			   "Change the named limit, or the range.", "%s",
+			   mrg_plan_reason(mr->decision->plan));
+}
+
+const struct mrg_piece *region_pieces(const struct region_request *req,
+				      const struct mrg_mr *mr,
+				      struct mrg_piece *room)
+{
+	size_t count;
+
+	if (mr->decision->plan)
+		return mrg_plan_pieces(mr->decision->plan, &count);
+	*room = (struct mrg_piece){ .length = req->length, .iova = req->addr };
+	return room;
+}
+
+struct mrg_plan *region_decision_plan(struct region_decision *decision)
+{
+	struct mrg_plan *plan = atomic_load(&decision->plan), *made;
+
+	if (plan || mrg_plan_make(NULL, 0, &decision->opts, &made))
+		return plan;
+	/* Another thread may have been first. */
+	if (atomic_compare_exchange_strong(&decision->plan, &plan, made))
+		return made;
+	mrg_plan_free(made);
+	return plan;
+}
+
+void region_decision_put(struct region_decision *decision)
+{
+	bool shared;
+
+	if (!decision)
+		return;
+	shared = atomic_load(&decision->refs);
+	if (shared && atomic_fetch_sub(&decision->refs, 1) > 1)
+		return;
+	mrg_plan_free(atomic_load(&decision->plan));
+	if (shared)
+		free(decision);
 }

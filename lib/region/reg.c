@@ -57,13 +57,13 @@ static int call_until_settled(const struct region_request *req,
 	}
 }
 
-/* Returns 1 where the guard refused, and wrote @error. */
-static int register_piece(const struct region_request *req,
-			  const struct mrg_mr *handle,
-			  const struct mrg_piece *piece, struct ibv_mr **mr,
-			  struct mrg_error *error)
+/* Memory whose pages libibverbs may mark.  Returns 1 where the guard refused,
+ * and wrote @error. */
+static int register_marked(const struct region_request *req,
+			   const struct mrg_piece *piece, struct ibv_mr **mr,
+			   struct mrg_error *error)
 {
-	struct mrg_vma_guard *guard = handle->marks_pages ? req->ctx->guard : NULL;
+	struct mrg_vma_guard *guard = req->ctx->guard;
 	uint64_t addr = req->addr + piece->offset;
 	int ret;
 
@@ -76,12 +76,12 @@ static int register_piece(const struct region_request *req,
 
 static int dereg_piece(const struct mrg_mr *mr, size_t i)
 {
-	struct mrg_vma_guard *guard = mr->marks_pages ? mr->ctx->guard : NULL;
-	uint64_t addr = mr->addr + mr->pieces[i].start;
-	uint64_t length = mr->pieces[i].length;
+	const struct region_piece *piece = &mr->pieces[i];
 	int err = mr->ctx->env->dereg(mr->verbs[i]);
 
-	mrg_vma_guard_after_dereg(guard, addr, length, -err);
+	if (mr->marks_pages)
+		mrg_vma_guard_after_dereg(mr->ctx->guard, mr->addr + piece->start,
+					  piece->length, -err);
 	return err;
 }
 
@@ -100,18 +100,30 @@ static int dereg_all(struct mrg_mr *mr, size_t done)
 	return done ? -(err > 0 ? err : EIO) : 0;
 }
 
+static void free_pieces(struct mrg_mr *mr)
+{
+	if (mr->verbs != &mr->one_verbs)
+		free(mr->verbs);
+	if (mr->pieces != &mr->one_piece)
+		free(mr->pieces);
+	mr->verbs = NULL;
+	mr->pieces = NULL;
+}
+
 static void mr_free(struct mrg_mr *mr)
 {
-	mrg_plan_free(mr->plan);
-	free(mr->verbs);
-	free(mr->pieces);
+	region_decision_put(mr->decision);
+	free_pieces(mr);
 	free(mr);
 }
 
 static int alloc_pieces(struct mrg_mr *mr)
 {
-	free(mr->verbs);
-	free(mr->pieces);
+	if (mr->count == 1) {
+		mr->verbs = &mr->one_verbs;
+		mr->pieces = &mr->one_piece;
+		return 0;
+	}
 	mr->verbs = calloc(mr->count, sizeof(*mr->verbs));
 	mr->pieces = calloc(mr->count, sizeof(*mr->pieces));
 	return mr->verbs && mr->pieces ? 0 : -ENOMEM;
@@ -131,9 +143,10 @@ static void note_piece(struct mrg_mr *mr, size_t i, const struct mrg_piece *piec
 /* Takes back what is registered, and tells why it went no further.  Returns 1
  * where smaller pieces are worth a try. */
 static int give_up(const struct region_request *req, struct mrg_mr *mr,
-		   size_t failed, int code, bool may_shrink)
+		   const struct mrg_piece *pieces, size_t failed, int code,
+		   bool may_shrink)
 {
-	const struct mrg_piece *piece = &mrg_plan_pieces(mr->plan, &mr->count)[failed];
+	const struct mrg_piece *piece = &pieces[failed];
 	struct region_proc proc = { 0 };
 
 	if (code == -ENOMEM || code == -EAGAIN)
@@ -148,8 +161,9 @@ static int give_up(const struct region_request *req, struct mrg_mr *mr,
 static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
 			   bool may_shrink)
 {
-	const struct mrg_piece *pieces = mrg_plan_pieces(mr->plan, &mr->count);
 	size_t count = mr->count;
+	struct mrg_piece room;
+	const struct mrg_piece *pieces = region_pieces(req, mr, &room);
 	struct mrg_error refusal;
 	int ret = alloc_pieces(mr);
 
@@ -158,9 +172,13 @@ static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
 				   "There is no memory for a handle of %zu MRs.",
 				   count);
 	for (size_t i = 0; i < count; i++) {
-		ret = register_piece(req, mr, &pieces[i], &mr->verbs[i], &refusal);
+		if (mr->marks_pages)
+			ret = register_marked(req, &pieces[i], &mr->verbs[i],
+					      &refusal);
+		else
+			ret = call_until_settled(req, &pieces[i], &mr->verbs[i]);
 		if (ret < 0)
-			return give_up(req, mr, i, ret, may_shrink);
+			return give_up(req, mr, pieces, i, ret, may_shrink);
 		if (ret) {
 			dereg_all(mr, i);
 			return region_fail_with(req->ctx, &refusal, (int)i);
@@ -172,32 +190,23 @@ static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
 
 static bool translates(const struct region_request *req, const struct mrg_mr *mr)
 {
-	return mr->translated || req->device->iommu == MRG_IOMMU_MODE_TRANSLATED;
-}
-
-/* Memory whose pages are marked is looked at piece by piece instead. */
-static int check_room(const struct region_request *req, const struct mrg_mr *mr)
-{
-	struct mrg_error refusal;
-
-	if (mr->marks_pages ||
-	    !mrg_vma_guard_room(req->ctx->guard, &refusal))
-		return 0;
-	return region_fail_with(req->ctx, &refusal, -1);
+	return mr->decision->translated ||
+	       req->device->iommu == MRG_IOMMU_MODE_TRANSLATED;
 }
 
 static int plan_and_register(const struct region_request *req, struct mrg_mr *mr)
 {
-	int ret = check_room(req, mr);
+	int ret = region_decide(req, 0, mr);
 
-	if (!ret)
-		ret = region_plan(req, 0, mr);
 	if (!ret)
 		ret = register_pieces(req, mr, translates(req, mr));
 	if (ret <= 0)
 		return ret;
-	ret = region_plan(req, SMALL_PIECE, mr);
-	mr->shrunk = true;
+	free_pieces(mr);
+	region_decision_put(mr->decision);
+	memset(&mr->own_decision, 0, sizeof(mr->own_decision));
+	ret = region_decide(req, SMALL_PIECE, mr);
+	mr->decision->shrunk = true;
 	return ret ? ret : register_pieces(req, mr, false);
 }
 

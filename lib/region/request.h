@@ -25,9 +25,25 @@ int region_check(struct region_request *req, const struct mrg_reg_opts *opts);
 int region_check_dmabuf(struct region_request *req,
 			const struct mrg_dmabuf *buf);
 
-/* Fills in mr's plan and its grounds.  @max_mr_size: 0, or a further limit. */
-int region_plan(const struct region_request *req, uint64_t max_mr_size,
-		struct mrg_mr *mr);
+/* Decides: sets mr's decision and count.  @max_mr_size: 0, or a further limit. */
+int region_decide(const struct region_request *req, uint64_t max_mr_size,
+		  struct mrg_mr *mr);
+
+/* The MRs to make.  @room is for the one that no plan was made for. */
+const struct mrg_piece *region_pieces(const struct region_request *req,
+				      const struct mrg_mr *mr,
+				      struct mrg_piece *room);
+
+/*
+ * What was decided for the same range of the same DMA-BUF before, or NULL; the
+ * caller gets a reference.  Only where the addresses cannot change.
+ */
+struct region_decision *region_seen_find(const struct region_request *req,
+					 const struct mrg_plan_opts *opts);
+void region_seen_add(const struct region_request *req,
+		     const struct mrg_plan_opts *opts,
+		     struct region_decision *decision);
+void region_seen_drop_all(struct mrg_ctx *ctx);
 
 /*
  * What a failed piece left behind, read before it is undone: the registered

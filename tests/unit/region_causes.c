@@ -73,7 +73,8 @@ static void fd_that_is_no_dmabuf_is_told_from_a_closed_one(void **state)
 
 	(void)state;
 	ctx = open_fake();
-	host.dmabuf_size = -EMEDIUMTYPE;
+	host.no_dmabuf = true;
+	host.dmabuf_size = 100;
 	assert_int_equal(reg_dmabuf(ctx, ADDR, MIB, NULL, &mr), -EMEDIUMTYPE);
 	assert_error(ctx, -EMEDIUMTYPE, "check fd", "no DMA-BUF");
 	host.dmabuf_size = -EBADF;
@@ -82,19 +83,29 @@ static void fd_that_is_no_dmabuf_is_told_from_a_closed_one(void **state)
 	done();
 }
 
-/* The real question, on files of this process. */
-static void size_is_asked_only_of_dmabufs(void **state)
+/* A large file passes the size check; the kernel then says EINVAL. */
+static void file_of_the_right_size_is_no_dmabuf_either(void **state)
+{
+	(void)state;
+	host.no_dmabuf = true;
+	dmabuf_fails(EINVAL);
+	is(EINVAL, "is no DMA-BUF");
+	done();
+}
+
+/* The real questions, on files of this process. */
+static void files_are_told_from_dmabufs(void **state)
 {
 	FILE *file = tmpfile();
 
 	(void)state;
 	fputs("some bytes", file);
 	fflush(file);
-	assert_int_equal(lseek(fileno(file), 3, SEEK_SET), 3);
-	assert_int_equal(region_env_host.dmabuf_size(fileno(file)), -EMEDIUMTYPE);
-	assert_int_equal(lseek(fileno(file), 0, SEEK_CUR), 3);
+	assert_false(region_env_host.is_dmabuf(fileno(file)));
+	assert_int_equal(region_env_host.dmabuf_size(fileno(file)), 10);
 	fclose(file);
 	assert_int_equal(region_env_host.dmabuf_size(-1), -EBADF);
+	assert_false(region_env_host.is_dmabuf(-1));
 }
 
 /* Pool at P, sub-buffer at P + 0x12000; then an fd that starts at 0x1000. */
@@ -371,7 +382,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FAKE_TEST(short_fd_is_found_before_the_kernel_is_asked),
 		FAKE_TEST(fd_that_is_no_dmabuf_is_told_from_a_closed_one),
-		FAKE_TEST(size_is_asked_only_of_dmabufs),
+		FAKE_TEST(file_of_the_right_size_is_no_dmabuf_either),
+		FAKE_TEST(files_are_told_from_dmabufs),
 		FAKE_TEST(interior_address_gets_its_own_offset),
 		FAKE_TEST(page_offsets_that_differ_are_named),
 		FAKE_TEST(unaligned_address_keeps_its_iova),

@@ -60,6 +60,8 @@ static struct fake_host {
 
 	/* DMA-BUF and module */
 	int64_t dmabuf_size;
+	bool no_dmabuf;
+	struct region_dmabuf_id dmabuf_id;	/* inode 0: not known */
 	int module_error;
 	enum mrg_walk walk;
 	bool no_layout_feature;
@@ -67,6 +69,7 @@ static struct fake_host {
 	struct mrg_sg *sg;
 	size_t sg_count;
 	enum mrg_iommu iommu;
+	bool moves;
 	size_t layouts;		/* asked for */
 	size_t layouts_held;
 } host;
@@ -160,6 +163,19 @@ static int64_t fake_dmabuf_size(int fd)
 	return host.dmabuf_size;
 }
 
+static bool fake_is_dmabuf(int fd)
+{
+	(void)fd;
+	return !host.no_dmabuf;
+}
+
+static bool fake_dmabuf_id(int fd, struct region_dmabuf_id *id)
+{
+	(void)fd;
+	*id = host.dmabuf_id;
+	return host.dmabuf_id.inode;
+}
+
 static int fake_dev_open(struct mrg_dev **dev)
 {
 	if (!host.module_error)
@@ -193,7 +209,8 @@ static int fake_dev_layout(struct mrg_dev *dev, int fd,
 	host.layouts_held++;
 	*layout = (struct mrg_layout){ .sg = host.sg, .count = host.sg_count,
 				       .start = offset & ~4095ULL,
-				       .iommu = host.iommu };
+				       .iommu = host.iommu,
+				       .moves = host.moves };
 	return 0;
 }
 
@@ -316,6 +333,7 @@ static int fake_setup(void **state)
 		.dereg = fake_dereg, .query_device = fake_query_device,
 		.kernel_probe = fake_kernel_probe,
 		.dmabuf_size = fake_dmabuf_size,
+		.is_dmabuf = fake_is_dmabuf, .dmabuf_id = fake_dmabuf_id,
 		.dev_open = fake_dev_open, .dev_close = fake_dev_close,
 		.dev_info = fake_dev_info, .dev_layout = fake_dev_layout,
 		.layout_release = fake_layout_release,
@@ -349,7 +367,7 @@ static const int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 static inline int reg_dmabuf(struct mrg_ctx *ctx, uint64_t addr, uint64_t length,
 			     const struct mrg_reg_opts *opts, struct mrg_mr **mr)
 {
-	const struct mrg_dmabuf buf = { .fd = 5, .base = addr };
+	const struct mrg_dmabuf buf = { .fd = 5, .base = addr & ~4095ULL };
 
 	return mrg_reg_dmabuf(ctx, &host.pd, &buf, addr, length, all_access, opts,
 			      mr);

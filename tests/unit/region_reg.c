@@ -172,6 +172,166 @@ static void addresses_behind_a_translating_iommu_are_not_trusted(void **state)
 	check_conservative("IOMMU gives each mapping new ones");
 }
 
+static void addresses_that_the_exporter_can_move_are_not_trusted(void **state)
+{
+	(void)state;
+	show(wrapping, 1);
+	host.moves = true;
+	check_conservative("exporter can move it");
+}
+
+/* Registers and deregisters; returns how often the module was asked. */
+static size_t layouts_asked(struct mrg_ctx *ctx, uint64_t addr, uint64_t length,
+			    const struct mrg_reg_opts *opts)
+{
+	size_t before = host.layouts;
+	struct mrg_mr *mr;
+
+	assert_int_equal(reg_dmabuf(ctx, addr, length, opts, &mr), 0);
+	assert_non_null(mrg_mr_plan(mr));
+	assert_int_equal(mrg_mr_count(mr), host.live_count);
+	assert_int_equal(mrg_dereg(mr), 0);
+	return host.layouts - before;
+}
+
+static void the_same_dmabuf_is_asked_about_once(void **state)
+{
+	struct mrg_reg_opts opts = { .size = sizeof(opts) };
+	struct mrg_ctx *ctx = open_fake();
+
+	(void)state;
+	show(wrapping, 1);
+	host.dmabuf_id = (struct region_dmabuf_id){ 7, 1000 };
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 1);
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 0);
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, &opts), 0);
+	/* Another range, address, wish or DMA-BUF is another question. */
+	assert_int_equal(layouts_asked(ctx, ADDR, 11 * GIB, NULL), 1);
+	assert_int_equal(layouts_asked(ctx, ADDR + GIB, 12 * GIB, NULL), 1);
+	opts.flags = MRG_REG_IOVA_EQUAL;
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, &opts), 1);
+	opts.max_mr_size = GIB;
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, &opts), 1);
+	host.dmabuf_id.inode = 8;
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 1);
+	host.dmabuf_id.created_ns = 1001;
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 1);
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 0);
+	mrg_close(ctx);
+}
+
+static void what_is_remembered_is_bounded_and_outlived_by_handles(void **state)
+{
+	struct mrg_ctx *ctx = open_fake();
+	struct mrg_mr *mr;
+
+	(void)state;
+	show(wrapping, 1);
+	host.dmabuf_id = (struct region_dmabuf_id){ 1, 1 };
+	assert_int_equal(reg_dmabuf(ctx, ADDR, 12 * GIB, NULL, &mr), 0);
+	for (host.dmabuf_id.inode = 2; host.dmabuf_id.inode < 200; host.dmabuf_id.inode++) {
+		struct mrg_mr *other;
+
+		assert_int_equal(reg_dmabuf(ctx, ADDR, 12 * GIB, NULL, &other), 0);
+		assert_int_equal(mrg_dereg(other), 0);
+	}
+	assert_int_equal(mrg_plan_strategy(mrg_mr_plan(mr)), MRG_STRATEGY_REBASE);
+	assert_int_equal(mrg_dereg(mr), 0);
+	host.dmabuf_id.inode = 1;
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 1);
+	mrg_close(ctx);
+}
+
+static void addresses_that_change_are_not_remembered(void **state)
+{
+	struct mrg_ctx *ctx = open_fake();
+
+	(void)state;
+	show(wrapping, 1);
+	host.dmabuf_id = (struct region_dmabuf_id){ 7, 1000 };
+	host.iommu = MRG_IOMMU_MODE_TRANSLATED;
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 1);
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 1);
+	host.iommu = MRG_IOMMU_MODE_NONE;
+	host.moves = true;
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 1);
+	assert_int_equal(layouts_asked(ctx, ADDR, 12 * GIB, NULL), 1);
+	mrg_close(ctx);
+}
+
+static void *ask_for_plan(void *arg)
+{
+	return (void *)mrg_mr_plan(arg);
+}
+
+/* The plan that nobody needed is made when somebody asks, once. */
+static void late_plan_is_made_once_for_all_threads(void **state)
+{
+	struct mrg_ctx *ctx = open_fake();
+	pthread_t threads[8];
+	struct mrg_mr *mr;
+	void *plans[8];
+	size_t count;
+
+	(void)state;
+	assert_int_equal(reg_dmabuf(ctx, ADDR, MIB, NULL, &mr), 0);
+	for (int i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, ask_for_plan, mr);
+	for (int i = 0; i < 8; i++) {
+		pthread_join(threads[i], &plans[i]);
+		assert_ptr_equal(plans[i], plans[0]);
+	}
+	assert_int_equal(mrg_plan_single(plans[0])->verdict, MRG_SAFE);
+	assert_int_equal(mrg_plan_pieces(plans[0], &count)->length, MIB);
+	assert_int_equal(count, 1);
+	assert_int_equal(mrg_dereg(mr), 0);
+	mrg_close(ctx);
+}
+
+/* Where the planner is left out, it would have said the same. */
+static void plain_cases_are_the_planners_too(void **state)
+{
+	static const enum mrg_walk walks[] = { MRG_WALK_ANY, MRG_WALK_EXACT,
+					       MRG_WALK_TRUNCATING,
+					       MRG_WALK_TRUNCATING_UNBOUNDED,
+					       MRG_WALK_PER_ENTRY,
+					       MRG_WALK_PER_ENTRY_NARROW };
+	static const uint64_t lengths[] = { 1, 4096, MIB, GIB, 2 * GIB - 4096, 2 * GIB,
+					    2 * GIB + 4096, 4 * GIB, 12 * GIB };
+	static const uint64_t starts[] = { 0, 4096, 0x123, GIB, 2 * GIB - 4096, 2 * GIB, 3 * GIB };
+	uint64_t x = 1;
+
+	(void)state;
+	for (int i = 0; i < 3000; i++) {
+		struct mrg_reg_opts opts = { .size = sizeof(opts),
+					     .flags = MRG_REG_IOVA_EQUAL };
+		const struct mrg_piece *pieces;
+		struct fake_mr *live;
+		struct mrg_ctx *ctx;
+		struct mrg_mr *mr;
+		size_t count;
+
+		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+		host.walk = walks[(x >> 20) % 6];
+		host.module_error = (x >> 30) % 2 ? -ENOENT : 0;
+		host.layout_error = -EIO;
+		opts.max_page_shift = (x >> 32) % 2 ? 0 : 29 + (uint32_t)((x >> 40) % 9);
+		opts.max_mr_size = (x >> 33) % 3 ? 0 : 3 * GIB;
+		ctx = open_fake();
+		assert_int_equal(reg_dmabuf(ctx, ADDR + starts[(x >> 44) % 7],
+					    lengths[(x >> 50) % 9], &opts, &mr), 0);
+		pieces = mrg_plan_pieces(mrg_mr_plan(mr), &count);
+		assert_int_equal(count, host.live_count);
+		live = host.live;
+		for (size_t p = count; p--; live = live->next) {
+			assert_int_equal(live->iova, pieces[p].iova);
+			assert_int_equal(live->mr.length, pieces[p].length);
+		}
+		assert_int_equal(mrg_dereg(mr), 0);
+		mrg_close(ctx);
+	}
+}
+
 static void module_can_be_left_out(void **state)
 {
 	const struct mrg_open_opts opts = { .size = sizeof(opts),
@@ -593,6 +753,12 @@ int main(void)
 		FAKE_TEST(without_layout_the_plan_is_conservative_and_says_so),
 		FAKE_TEST(without_importer_the_plan_is_conservative_and_says_so),
 		FAKE_TEST(addresses_behind_a_translating_iommu_are_not_trusted),
+		FAKE_TEST(addresses_that_the_exporter_can_move_are_not_trusted),
+		FAKE_TEST(the_same_dmabuf_is_asked_about_once),
+		FAKE_TEST(what_is_remembered_is_bounded_and_outlived_by_handles),
+		FAKE_TEST(addresses_that_change_are_not_remembered),
+		FAKE_TEST(late_plan_is_made_once_for_all_threads),
+		FAKE_TEST(plain_cases_are_the_planners_too),
 		FAKE_TEST(module_can_be_left_out),
 		FAKE_TEST(driver_without_large_pages_needs_no_split),
 		FAKE_TEST(callers_own_page_limit_is_used),

@@ -172,7 +172,6 @@ MRG_API int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr,
  * -EBADF: no open fd;  -EMEDIUMTYPE: the fd is no DMA-BUF
  * -EOPNOTSUPP: provider, kernel or driver lack DMA-BUF MRs, or the exporter
  *	refused; which of them, mrg_last_error() says
- * -ENOSPC: too few VMAs are left (struct mrg_open_opts' @vma_floor)
  * -ENOMEM, -EAGAIN, and others as ibv_reg_dmabuf_mr() gives them, 524 among
  *	them (the exporter does not let this device in)
  *
@@ -200,7 +199,7 @@ MRG_API int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd,
  * -ERANGE: the range overflows
  * -ENOMEM: memlock, VMAs or device keys ran out; mrg_last_error() tells which
  * -EFAULT: not all of the range is mapped, or it is memory of a device
- * -ENOSPC: too few VMAs are left;  -EBUSY: part of a device mapping that fork
+ * -ENOSPC: too few VMAs are left (struct mrg_open_opts' @vma_floor);  -EBUSY: part of a device mapping that fork
  *	protection would mark
  * and others as ibv_reg_mr() gives them.
  */
@@ -281,7 +280,8 @@ MRG_API size_t mrg_mr_count(const struct mrg_mr *mr);
  *  NULL past the last.  Never to be deregistered by the caller. */
 MRG_API struct ibv_mr *mrg_mr_verbs(const struct mrg_mr *mr, size_t index);
 /** mrg_mr_plan() - the plan that was carried out: pieces, strategy, verdict of
- *  a single MR.  Lives as long as the handle. */
+ *  a single MR.  Lives as long as the handle.  NULL: there was no memory to
+ *  make it, as it is made late where one MR is plainly safe.  Any thread. */
 MRG_API const struct mrg_plan *mrg_mr_plan(const struct mrg_mr *mr);
 
 /**
