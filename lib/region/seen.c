@@ -4,8 +4,9 @@
  * costs a good part of a registration; an engine that registers one buffer
  * again and again pays that once.
  *
- * A DMA-BUF can be told from any other, and the addresses behind it stay the same where neither an IOMMU nor the exporter gives new
- * ones; only then is anything kept.
+ * A DMA-BUF can be told from any other, and the addresses behind it stay the
+ * same where neither an IOMMU nor the exporter gives new ones; only then is
+ * anything kept.
  */
 #include <stdlib.h>
 #include <string.h>

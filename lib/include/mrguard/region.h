@@ -62,8 +62,8 @@ struct mrg_open_opts {
  * plan, and mrg_mr_describe() says so.
  *
  * Return: 0; -EINVAL (unknown flag, non-zero unknown tail of @opts, shift or
- * fork policy that is none, also in MRGUARD_FORK); -ENOMEM; or the -errno of ibv_query_device().  A context may be
- * used by any number of threads at once.
+ * fork policy that is none, also in MRGUARD_FORK); -ENOMEM; or the -errno of
+ * ibv_query_device().  A context may be used by any number of threads at once.
  */
 MRG_API int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device,
 		     const struct mrg_open_opts *opts);
@@ -199,8 +199,8 @@ MRG_API int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd,
  * -ERANGE: the range overflows
  * -ENOMEM: memlock, VMAs or device keys ran out; mrg_last_error() tells which
  * -EFAULT: not all of the range is mapped, or it is memory of a device
- * -ENOSPC: too few VMAs are left (struct mrg_open_opts' @vma_floor);  -EBUSY: part of a device mapping that fork
- *	protection would mark
+ * -ENOSPC: too few VMAs are left (struct mrg_open_opts' @vma_floor)
+ * -EBUSY: part of a device mapping that fork protection would mark
  * and others as ibv_reg_mr() gives them.
  */
 MRG_API int mrg_reg(struct mrg_ctx *ctx, struct ibv_pd *pd, void *addr,
