@@ -177,6 +177,43 @@ static inline int mapped_write(void *arg, uint64_t offset, const void *buf,
 	return 0;
 }
 
+static inline void own_pages(char *base, const struct verify_span *span)
+{
+	uint64_t start = span->offset & ~4095ULL;
+	uint64_t end = (span->offset + span->length + 4095) & ~4095ULL;
+
+	/* Shared between processes, as a DMA-BUF's are. */
+	if (mmap(base + start, end - start, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		bail("mmap: %s", strerror(errno));
+}
+
+/*
+ * Gigabytes of ordinary memory that take little: one file of 64 MiB again and
+ * again, and pages of their own where the test looks.
+ */
+static inline void *map_sparse(uint64_t addr, uint64_t size,
+			       const struct verify_spans *spans)
+{
+	const uint64_t part = 64 * MIB;
+	int file = memfd_create("rest", MFD_CLOEXEC);
+	char *base = (char *)addr;
+
+	if (file < 0 || ftruncate(file, (off_t)part))
+		bail("memfd: %s", strerror(errno));
+	for (uint64_t at = 0; at < size; at += part)
+		if (mmap(base + at, part, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+			bail("mmap: %s", strerror(errno));
+	close(file);
+	for (size_t i = 0; i < spans->count; i++)
+		own_pages(base, &spans->blocks[i]);
+	for (size_t i = 0; i < spans->line_count; i++)
+		own_pages(base, &spans->lines[i]);
+	own_pages(base, &spans->tails[spans->tail_count - 1]);
+	return base;
+}
+
 /* The part of a list of segments that is a range of what they are together. */
 static inline ssize_t segs_range(const struct mrg_seg *all, size_t count,
 				 uint64_t offset, uint64_t length,

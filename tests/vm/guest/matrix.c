@@ -15,7 +15,6 @@
 #define CI_BLOCKS	72
 #define SEGMENT		(2 * GIB)
 #define HOST_ADDR	0x700000000000ULL
-#define HOST_SHARED	(64 * MIB)
 
 struct row {
 	const char *name;
@@ -91,36 +90,6 @@ static struct seen *seen;
 static struct verify_spans spans;
 static uint64_t size;
 
-/*
- * Gigabytes of addresses over little memory: one file of 64 MiB again and again,
- * and pages of their own where the test looks.
- */
-static void *map_ordinary(void)
-{
-	int file = memfd_create("rest", MFD_CLOEXEC);
-	char *base = (char *)HOST_ADDR;
-
-	if (file < 0 || ftruncate(file, HOST_SHARED))
-		bail("memfd: %s", strerror(errno));
-	for (uint64_t at = 0; at < size; at += HOST_SHARED)
-		if (mmap(base + at, HOST_SHARED, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
-			bail("mmap: %s", strerror(errno));
-	close(file);
-	return base;
-}
-
-static void own_pages(char *base, const struct verify_span *span)
-{
-	uint64_t start = span->offset & ~4095ULL;
-	uint64_t end = (span->offset + span->length + 4095) & ~4095ULL;
-
-	/* Shared between the processes, as a DMA-BUF's are. */
-	if (mmap(base + start, end - start, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-		bail("mmap: %s", strerror(errno));
-}
-
 static void *map_row(const struct row *row, int *fd)
 {
 	char *base;
@@ -133,13 +102,7 @@ static void *map_row(const struct row *row, int *fd)
 			bail("mmap of the DMA-BUF: %s", strerror(errno));
 		return base;
 	}
-	base = map_ordinary();
-	for (size_t i = 0; i < spans.count; i++)
-		own_pages(base, &spans.blocks[i]);
-	for (size_t i = 0; i < spans.line_count; i++)
-		own_pages(base, &spans.lines[i]);
-	own_pages(base, &spans.tails[spans.tail_count - 1]);
-	return base;
+	return map_sparse(HOST_ADDR, size, &spans);
 }
 
 static void check_raw(const struct row *row)
