@@ -47,7 +47,7 @@ ifneq ($(SANITIZE),)
 sanitize := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
-lib_pkgs  := libibverbs libnl-3.0 libnl-route-3.0
+lib_pkgs  := libibverbs libnl-3.0 libnl-route-3.0 liburcu-bp hiredis zlib
 tool_pkgs := jansson libsystemd
 lib_cflags  = $(shell $(PKG_CONFIG) --cflags $(lib_pkgs))
 lib_libs    = $(shell $(PKG_CONFIG) --libs $(lib_pkgs)) -ldl -lpthread
