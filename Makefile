@@ -59,19 +59,25 @@ base_cflags = -std=gnu11 -D_GNU_SOURCE -DMRG_VERSION_STRING='"$(VERSION)"' \
 
 lib_srcs   := $(filter-out lib/tools/% lib/guard/%,$(wildcard lib/*/*.c lib/*/*/*.c))
 tool_srcs  := $(wildcard lib/tools/*.c lib/tools/*/*.c)
+# `mrguard run' prints the report of a process that runs.
+tool_srcs  += $(addprefix lib/guard/,policy.c report.c table.c text.c words.c)
+guard_srcs := $(filter-out lib/guard/audit.c,$(wildcard lib/guard/*.c))
 unit_srcs  := $(wildcard tests/unit/*.c)
 
 lib_objs   := $(lib_srcs:%.c=$(O)/%.o)
 tool_objs  := $(tool_srcs:%.c=$(O)/%.o)
+guard_objs := $(guard_srcs:%.c=$(O)/%.o)
 unit_bins  := $(unit_srcs:tests/unit/%.c=$(O)/tests/unit/%)
 
 archive := $(O)/libmrguard.a
 shlib   := $(O)/libmrguard.so.$(VERSION)
 command := $(O)/mrguard
+guard   := $(O)/libmrguard-guard.so
+audit   := $(O)/libmrguard-audit.so
 
 .PHONY: all modules check check-full demo install uninstall dkms-install clean version-check unit bench guest
 
-all: version-check $(archive) $(shlib) $(command) $(O)/mrguard.pc
+all: version-check $(archive) $(shlib) $(command) $(guard) $(audit) $(O)/mrguard.pc
 
 $(O)/%.o: %.c
 	$(call say,CC,$<)
@@ -94,6 +100,19 @@ $(command): $(tool_objs) $(shlib)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(tool_objs) -L$(O) -lmrguard \
 		-Wl,-rpath,'$$ORIGIN' $(tool_libs) $(lib_libs)
+
+# Preloaded into programs of any kind: it needs libc and nothing else.
+$(guard): $(guard_objs) $(archive) lib/guard/guard.map
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=lib/guard/guard.map \
+		$(if $(SANITIZE),,-Wl,-z,defs) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(guard_objs) $(archive) -ldl -lpthread
+
+# In a namespace of the loader's own: not even libc.
+$(audit): lib/guard/audit.c
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -fPIC -ffreestanding -fno-stack-protector -fvisibility=hidden \
+		-fno-builtin $(warnings) -O2 -g -shared -nostdlib -Wl,-soname,$(@F) -o $@ $<
 
 $(O)/tests/unit/%: tests/unit/%.c $(archive)
 	$(call say,CC,$<)
@@ -162,6 +181,7 @@ install: all
 	ln -sf libmrguard.so.$(VERSION) $(DESTDIR)$(libdir)/libmrguard.so.$(SOMAJOR)
 	ln -sf libmrguard.so.$(VERSION) $(DESTDIR)$(libdir)/libmrguard.so
 	$(INSTALL) -m 0644 $(archive) $(DESTDIR)$(libdir)/
+	$(INSTALL) -m 0755 $(guard) $(audit) $(DESTDIR)$(libdir)/
 	$(INSTALL) -m 0644 $(O)/mrguard.pc $(DESTDIR)$(libdir)/pkgconfig/
 	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
 	$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $(O)/mrguard.installed $(tool_objs) -L$(O) -lmrguard \
@@ -177,6 +197,7 @@ install: all
 uninstall:
 	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/libmrguard.a $(DESTDIR)$(libdir)/libmrguard.so \
 		$(DESTDIR)$(libdir)/libmrguard.so.$(SOMAJOR) $(DESTDIR)$(libdir)/libmrguard.so.$(VERSION) \
+		$(DESTDIR)$(libdir)/libmrguard-guard.so $(DESTDIR)$(libdir)/libmrguard-audit.so \
 		$(DESTDIR)$(libdir)/pkgconfig/mrguard.pc
 	rm -rf $(DESTDIR)$(includedir)/mrguard
 	rm -f $(DESTDIR)$(udevrulesdir)/90-mrguard.rules $(DESTDIR)$(unitdir)/mrguard-check@.service
@@ -194,4 +215,4 @@ dkms-install: version-check
 clean:
 	rm -rf $(O)
 
--include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(unit_bins:=.d) $(bench_bins:=.d) $(guest_bins:=.d)
+-include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(guard_objs:.o=.d) $(unit_bins:=.d) $(bench_bins:=.d) $(guest_bins:=.d)

@@ -22,6 +22,7 @@ int cmd_gpu(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_layout(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
+int cmd_run(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_vma(int argc, char **argv);
 

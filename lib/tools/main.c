@@ -12,11 +12,12 @@
 #include "commands.h"
 
 /* The groups of --help, in its order. */
-enum group { GROUP_BUFFER, GROUP_HOST, GROUP_DATA, GROUPS };
+enum group { GROUP_BUFFER, GROUP_HOST, GROUP_PROGRAM, GROUP_DATA, GROUPS };
 
 static const char *const group_titles[GROUPS] = {
 	[GROUP_BUFFER] = "About a buffer",
 	[GROUP_HOST] = "About this host",
+	[GROUP_PROGRAM] = "About a program",
 	[GROUP_DATA] = "With real bytes",
 };
 
@@ -41,6 +42,8 @@ static const struct command commands[] = {
 	  "a process's VMAs: how many, of what kind, and for how long" },
 	{ "explain", cmd_explain, GROUP_HOST,
 	  "why a registration failed: one errno, many causes" },
+	{ "run", cmd_run, GROUP_PROGRAM,
+	  "guard the registrations of a program that nobody will change" },
 	{ "selftest", cmd_selftest, GROUP_DATA,
 	  "move blocks through an RDMA device and compare every byte" },
 	{ "demo", cmd_demo, GROUP_DATA,

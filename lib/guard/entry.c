@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The functions that programs are bound to in place of verbs'.  What the guard
+ * does around a call is in guard.c; here each call is brought into one form, and
+ * the real function found.
+ *
+ * Each exists once for the library that the program was linked with, and once
+ * for each library that the audit library may meet (real.h).
+ */
+#include <errno.h>
+
+#include "entry.h"
+#include "real.h"
+
+#define API __attribute__((visibility("default")))
+
+/* verbs.h makes macros of these, which choose between two symbols. */
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+static struct ibv_mr *no_function(void)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+#define CALL(type, lib, fn, ...) ({					\
+	type *call_ = (type *)real(lib, fn);				\
+	call_ ? call_(__VA_ARGS__) : no_function();			\
+})
+
+struct ibv_mr *entry_call_real(const struct guard_request *r)
+{
+	void *addr = (void *)(uintptr_t)r->addr;
+	int access = (int)r->access;
+
+	switch (r->call) {
+	case GUARD_REG_MR:
+		return CALL(real_reg_mr, r->lib, REAL_REG_MR, r->pd, addr, r->length, access);
+	case GUARD_REG_MR_IOVA:
+		return CALL(real_reg_mr_iova, r->lib, REAL_REG_MR_IOVA, r->pd, addr,
+			    r->length, r->iova, access);
+	case GUARD_REG_MR_IOVA2:
+		return CALL(real_reg_mr_iova2, r->lib, REAL_REG_MR_IOVA2, r->pd, addr,
+			    r->length, r->iova, r->access);
+	case GUARD_REG_DMABUF_MR:
+		return CALL(real_reg_dmabuf_mr, r->lib, REAL_REG_DMABUF_MR, r->pd,
+			    r->offset, r->length, r->iova, r->fd, access);
+	case GUARD_REG_MR_EX:
+		return CALL(real_reg_mr_ex, r->lib, REAL_REG_MR_EX, r->pd, r->attr);
+	case GUARD_MLX5_REG_DMABUF_MR:
+		return CALL(real_mlx5_reg_dmabuf_mr, r->lib, REAL_MLX5_REG_DMABUF_MR, r->pd,
+			    r->offset, r->length, r->iova, r->fd, access, r->mlx5_access);
+	default:
+		return no_function();
+	}
+}
+
+static struct ibv_mr *reg_mr(unsigned int lib, struct ibv_pd *pd, void *addr,
+			     size_t length, int access)
+{
+	const struct guard_request r = {
+		.call = GUARD_REG_MR, .lib = lib, .pd = pd, .fd = -1,
+		.addr = (uintptr_t)addr, .iova = (uintptr_t)addr, .length = length,
+		.access = (unsigned int)access };
+
+	return guard_register(&r);
+}
+
+static struct ibv_mr *reg_mr_iova(unsigned int lib, struct ibv_pd *pd, void *addr,
+				  size_t length, uint64_t iova, int access)
+{
+	const struct guard_request r = {
+		.call = GUARD_REG_MR_IOVA, .lib = lib, .pd = pd, .fd = -1,
+		.addr = (uintptr_t)addr, .iova = iova, .length = length,
+		.access = (unsigned int)access };
+
+	return guard_register(&r);
+}
+
+static struct ibv_mr *reg_mr_iova2(unsigned int lib, struct ibv_pd *pd, void *addr,
+				   size_t length, uint64_t iova, unsigned int access)
+{
+	const struct guard_request r = {
+		.call = GUARD_REG_MR_IOVA2, .lib = lib, .pd = pd, .fd = -1,
+		.addr = (uintptr_t)addr, .iova = iova, .length = length,
+		.access = access };
+
+	return guard_register(&r);
+}
+
+static struct ibv_mr *reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd,
+				    uint64_t offset, size_t length, uint64_t iova,
+				    int fd, int access)
+{
+	const struct guard_request r = {
+		.call = GUARD_REG_DMABUF_MR, .lib = lib, .pd = pd, .fd = fd,
+		.offset = offset, .iova = iova, .length = length,
+		.access = (unsigned int)access };
+
+	/* How programs ask whether there are DMA-BUF MRs at all. */
+	return fd < 0 ? entry_call_real(&r) : guard_register(&r);
+}
+
+static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd,
+					 uint64_t offset, size_t length, uint64_t iova,
+					 int fd, int access, int mlx5_access)
+{
+	const struct guard_request r = {
+		.call = GUARD_MLX5_REG_DMABUF_MR, .lib = lib, .pd = pd, .fd = fd,
+		.offset = offset, .iova = iova, .length = length,
+		.access = (unsigned int)access, .mlx5_access = mlx5_access };
+
+	return fd < 0 ? entry_call_real(&r) : guard_register(&r);
+}
+
+/* What the mask does not name verbs refuses by itself, or knows better. */
+static struct ibv_mr *reg_mr_ex(unsigned int lib, struct ibv_pd *pd,
+				struct guard_mr_init_attr *attr)
+{
+	uint64_t mask = attr->comp_mask;
+	struct guard_request r = {
+		.call = GUARD_REG_MR_EX, .lib = lib, .pd = pd, .fd = -1,
+		.length = attr->length, .access = (unsigned int)attr->access,
+		.attr = attr };
+
+	if (mask & GUARD_MASK_ADDR)
+		r.addr = r.iova = (uintptr_t)attr->addr;
+	if (mask & GUARD_MASK_IOVA)
+		r.iova = attr->iova;
+	if (mask & GUARD_MASK_FD)
+		r.fd = attr->fd;
+	if (mask & GUARD_MASK_FD_OFFSET)
+		r.offset = attr->fd_offset;
+	if (!(mask & (GUARD_MASK_ADDR | GUARD_MASK_FD)) ||
+	    ((mask & GUARD_MASK_FD) && attr->fd < 0))
+		return entry_call_real(&r);
+	return guard_register(&r);
+}
+
+static int rereg_mr(unsigned int lib, struct ibv_mr *mr, int flags, struct ibv_pd *pd,
+		    void *addr, size_t length, int access)
+{
+	struct guard_request r = {
+		.call = GUARD_REREG_MR, .lib = lib, .fd = -1,
+		.pd = flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd,
+		.addr = (uintptr_t)addr, .iova = (uintptr_t)addr, .length = length,
+		.access = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : 0 };
+	real_rereg_mr *call = real(lib, REAL_REREG_MR);
+	int ret;
+
+	if (!call) {
+		no_function();
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	/* Other changes leave the pages as they are. */
+	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION))
+		return call(mr, flags, pd, addr, length, access);
+	if (!guard_rereg_allowed(&r))
+		return IBV_REREG_MR_ERR_INPUT;
+	ret = call(mr, flags, pd, addr, length, access);
+	if (!ret)
+		guard_rereg_done(&r, mr);
+	return ret;
+}
+
+static int dereg_mr(unsigned int lib, struct ibv_mr *mr)
+{
+	real_dereg_mr *call = real(lib, REAL_DEREG_MR);
+	struct guard_leave leave;
+	int ret;
+
+	if (!call)
+		return ENOSYS;
+	guard_dereg_begin(mr, &leave);
+	ret = call(mr);
+	guard_dereg_end(mr, &leave, ret);
+	return ret;
+}
+
+static int fork_init(unsigned int lib)
+{
+	real_fork_init *call = real(lib, REAL_FORK_INIT);
+
+	if (!guard_fork_wanted())
+		return 0;
+	return call ? call() : ENOSYS;
+}
+
+/* The program's own library: these names and, by guard.map, versions. */
+API struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return reg_mr(0, pd, addr, length, access);
+}
+
+API struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
+				   uint64_t iova, int access)
+{
+	return reg_mr_iova(0, pd, addr, length, iova, access);
+}
+
+API struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
+				    uint64_t iova, unsigned int access)
+{
+	return reg_mr_iova2(0, pd, addr, length, iova, access);
+}
+
+API struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				     uint64_t iova, int fd, int access)
+{
+	return reg_dmabuf_mr(0, pd, offset, length, iova, fd, access);
+}
+
+/* Of rdma-core newer than the headers that this may be built with. */
+API struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct guard_mr_init_attr *attr);
+API struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
+					size_t length, uint64_t iova, int fd,
+					int access, int mlx5_access);
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct guard_mr_init_attr *attr)
+{
+	return reg_mr_ex(0, pd, attr);
+}
+
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access)
+{
+	return mlx5_reg_dmabuf_mr(0, pd, offset, length, iova, fd, access, mlx5_access);
+}
+
+API int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+		     size_t length, int access)
+{
+	return rereg_mr(0, mr, flags, pd, addr, length, access);
+}
+
+API int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	return dereg_mr(0, mr);
+}
+
+API int ibv_fork_init(void)
+{
+	return fork_init(0);
+}
+
+#define ENTRIES(n)								\
+	static struct ibv_mr *reg_mr_##n(struct ibv_pd *pd, void *addr,		\
+					 size_t length, int access)		\
+	{									\
+		return reg_mr(n, pd, addr, length, access);			\
+	}									\
+	static struct ibv_mr *reg_mr_iova_##n(struct ibv_pd *pd, void *addr,	\
+					      size_t length, uint64_t iova,	\
+					      int access)			\
+	{									\
+		return reg_mr_iova(n, pd, addr, length, iova, access);		\
+	}									\
+	static struct ibv_mr *reg_mr_iova2_##n(struct ibv_pd *pd, void *addr,	\
+					       size_t length, uint64_t iova,	\
+					       unsigned int access)		\
+	{									\
+		return reg_mr_iova2(n, pd, addr, length, iova, access);		\
+	}									\
+	static struct ibv_mr *reg_dmabuf_mr_##n(struct ibv_pd *pd,		\
+						uint64_t offset, size_t length,	\
+						uint64_t iova, int fd,		\
+						int access)			\
+	{									\
+		return reg_dmabuf_mr(n, pd, offset, length, iova, fd, access);	\
+	}									\
+	static struct ibv_mr *reg_mr_ex_##n(struct ibv_pd *pd,			\
+					    struct guard_mr_init_attr *attr)	\
+	{									\
+		return reg_mr_ex(n, pd, attr);					\
+	}									\
+	static struct ibv_mr *mlx5_reg_##n(struct ibv_pd *pd, uint64_t offset,	\
+					   size_t length, uint64_t iova,	\
+					   int fd, int access, int mlx5)	\
+	{									\
+		return mlx5_reg_dmabuf_mr(n, pd, offset, length, iova, fd,	\
+					  access, mlx5);			\
+	}									\
+	static int rereg_mr_##n(struct ibv_mr *mr, int flags,			\
+				struct ibv_pd *pd, void *addr, size_t length,	\
+				int access)					\
+	{									\
+		return rereg_mr(n, mr, flags, pd, addr, length, access);	\
+	}									\
+	static int dereg_mr_##n(struct ibv_mr *mr)				\
+	{									\
+		return dereg_mr(n, mr);						\
+	}									\
+	static int fork_init_##n(void)						\
+	{									\
+		return fork_init(n);						\
+	}
+
+#define TABLE(n) [n] = {						\
+		[REAL_REG_MR] = (void *)reg_mr_##n,			\
+		[REAL_REG_MR_IOVA] = (void *)reg_mr_iova_##n,		\
+		[REAL_REG_MR_IOVA2] = (void *)reg_mr_iova2_##n,		\
+		[REAL_REG_DMABUF_MR] = (void *)reg_dmabuf_mr_##n,	\
+		[REAL_REG_MR_EX] = (void *)reg_mr_ex_##n,		\
+		[REAL_MLX5_REG_DMABUF_MR] = (void *)mlx5_reg_##n,	\
+		[REAL_REREG_MR] = (void *)rereg_mr_##n,			\
+		[REAL_DEREG_MR] = (void *)dereg_mr_##n,			\
+		[REAL_FORK_INIT] = (void *)fork_init_##n,		\
+	}
+
+ENTRIES(1)
+ENTRIES(2)
+ENTRIES(3)
+
+void *const real_entries[REAL_LIBRARIES][REAL_GUARDED] = {
+	TABLE(1), TABLE(2), TABLE(3),
+};

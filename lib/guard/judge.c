@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Verdicts.  DMA-BUFs are judged by lib/region's own planning, which asks the
+ * module for the addresses where they matter, and keeps what it learnt of a
+ * DMA-BUF whose addresses do not change.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/maps.h"
+#include "region/request.h"
+
+#include "judge.h"
+
+/* A range that crosses no multiple of this has no page above it, whatever its
+ * addresses: every walk handles those. */
+#define WINDOW_SHIFT	31
+
+/* The largest page of a walk that does no harm. */
+#define HARMLESS_SHIFT	31
+
+static void conclude(struct guard_finding *finding, enum mrg_verdict verdict,
+		     enum guard_grounds grounds)
+{
+	finding->verdict = verdict;
+	finding->grounds = grounds;
+}
+
+/* What needs no look at anything; true where that decides. */
+static bool plain(const struct guard_process *p, const struct guard_request *req,
+		  struct guard_finding *finding)
+{
+	enum mrg_walk walk = p->ctx->dev_info.walk;
+	uint64_t last = req->iova + req->length - 1;
+
+	if (!req->length || last < req->iova)
+		conclude(finding, MRG_REFUSED, GUARD_KERNEL_REFUSES);
+	else if (walk == MRG_WALK_EXACT)
+		conclude(finding, MRG_SAFE, GUARD_WALK_EXACT);
+	else if (req->access & IBV_ACCESS_ON_DEMAND)
+		conclude(finding, MRG_SAFE, GUARD_ON_DEMAND);
+	else if ((walk == MRG_WALK_TRUNCATING || walk == MRG_WALK_ANY) &&
+		 req->iova >> WINDOW_SHIFT == last >> WINDOW_SHIFT)
+		conclude(finding, MRG_SAFE, GUARD_ONE_WINDOW);
+	else
+		return false;
+	return true;
+}
+
+static enum guard_path path_of(struct guard_process *p, const struct guard_request *req)
+{
+	struct mrg_vma_counts facts;
+	uint64_t page = p->ctx->page_size, start = req->addr & ~(page - 1);
+
+	if (req->fd >= 0)
+		return GUARD_DMABUF;
+	if (!p->peermem)
+		return GUARD_HOST;
+	if (!p->ctx->dev || mrg_dev_vma(p->ctx->dev, 0, start, start + page, &facts))
+		return GUARD_HOST_OR_PEERMEM;
+	return facts.special || !facts.vmas ? GUARD_PEERMEM : GUARD_HOST;
+}
+
+static enum guard_grounds dmabuf_grounds(const struct region_decision *d)
+{
+	switch (d->grounds) {
+	case GROUNDS_BLIND_IS_ENOUGH:
+		return GUARD_SMALL_PAGES;
+	case GROUNDS_LAYOUT:
+		return d->translated || d->moves ? GUARD_LAYOUT_CHANGES : GUARD_LAYOUT;
+	case GROUNDS_NO_MODULE:
+		return GUARD_NO_MODULE;
+	case GROUNDS_NO_LAYOUT_FEATURE:
+		return GUARD_NO_FEATURE;
+	case GROUNDS_NO_IMPORTER:
+		return GUARD_NO_IMPORTER;
+	case GROUNDS_LAYOUT_FAILED:
+		return GUARD_LAYOUT_FAILED;
+	default:
+		return GUARD_NOT_JUDGED;
+	}
+}
+
+static void read_plan(struct region_decision *d, struct guard_finding *finding)
+{
+	struct mrg_plan *plan = region_decision_plan(d);
+	const struct mrg_outcome *single;
+
+	if (!plan) {
+		conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_NOT_JUDGED);
+		return;
+	}
+	single = mrg_plan_single(plan);
+	conclude(finding, single->verdict, dmabuf_grounds(d));
+	finding->page_shift = single->page_shift;
+	snprintf(finding->reason, sizeof(finding->reason), "%s", mrg_plan_reason(plan));
+	if (finding->verdict == MRG_REFUSED)
+		finding->grounds = GUARD_KERNEL_REFUSES;
+}
+
+static void to_region(struct guard_process *p, const struct guard_request *req,
+		      struct region_request *out)
+{
+	*out = (struct region_request){ .ctx = p->ctx, .pd = req->pd, .fd = req->fd,
+					.addr = req->iova, .length = req->length,
+					.offset = req->offset,
+					.access = (int)req->access };
+	out->opts.size = sizeof(out->opts);
+	/* The program's iova is what it is. */
+	out->opts.flags = MRG_REG_IOVA_EQUAL;
+	out->opts.strategy = MRG_STRATEGY_SPLIT;
+}
+
+static void judge_dmabuf(struct guard_process *p, const struct guard_request *req,
+			 struct guard_finding *finding)
+{
+	struct region_request region;
+	struct mrg_mr mr = { 0 };
+
+	to_region(p, req, &region);
+	/* uverbs' own rule; it refuses what does not keep it. */
+	if ((req->iova ^ req->offset) & (p->ctx->page_size - 1)) {
+		conclude(finding, MRG_REFUSED, GUARD_KERNEL_REFUSES);
+		return;
+	}
+	if (region_device_get(p->ctx, req->pd->context, &region.device))
+		return;
+	region_decide(&region, 0, &mr);
+	if (!mr.decision)
+		return;
+	read_plan(mr.decision, finding);
+	region_decision_put(mr.decision);
+}
+
+/* What of the range is huge pages or a device's.  A range that no VMA covers
+ * can only be a device's, else the kernel refuses it. */
+static bool look_at_range(uint64_t start, uint64_t end, bool *huge, bool *device)
+{
+	struct mrg_maps_vma vma;
+	struct mrg_maps maps;
+	uint64_t covered = start;
+
+	*huge = *device = false;
+	/* For smaps the kernel walks page tables: only for what may wrap. */
+	if (mrg_maps_open(&maps, "/proc/self/smaps"))
+		return false;
+	while (mrg_maps_next(&maps, &vma) == 1 && vma.start < end) {
+		if (vma.end <= start)
+			continue;
+		if (vma.start <= covered)
+			covered = vma.end;
+		*huge |= (vma.flags & MRG_MF_HUGETLB) != 0;
+		*device |= (vma.flags & (MRG_MF_IO | MRG_MF_PFNMAP | MRG_MF_MIXEDMAP)) != 0;
+	}
+	mrg_maps_close(&maps);
+	*device |= covered < end;
+	return true;
+}
+
+/* Whether pages of ordinary memory, contiguous for so long, could do harm. */
+static void judge_memory(struct guard_process *p, const struct guard_request *req,
+			 struct guard_finding *finding)
+{
+	const struct region_device *device;
+	bool huge, special;
+
+	if (region_device_get(p->ctx, req->pd->context, &device))
+		return;
+	if (device->page_shift_bound && device->page_shift_bound <= HARMLESS_SHIFT) {
+		conclude(finding, MRG_SAFE, GUARD_SMALL_PAGES);
+		return;
+	}
+	if (!look_at_range(req->addr, req->addr + req->length, &huge, &special))
+		return;
+	if (special && p->peermem) {
+		finding->path = GUARD_PEERMEM;
+		conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_DEVICE_MEMORY);
+	} else if (huge || device->iommu == MRG_IOMMU_MODE_TRANSLATED ||
+		   device->iommu == MRG_IOMMU_MODE_UNKNOWN) {
+		conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_MAY_JOIN);
+	} else {
+		conclude(finding, MRG_SAFE, GUARD_SCATTERED);
+	}
+}
+
+void guard_judge(struct guard_process *p, const struct guard_request *req,
+		 struct guard_finding *finding)
+{
+	finding->page_shift = 0;
+	finding->reason[0] = '\0';
+	finding->path = path_of(p, req);
+	if (plain(p, req, finding))
+		return;
+	conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_NOT_JUDGED);
+	if (guard_thread.busy)
+		return;
+	guard_thread.busy = true;
+	guard_module_check(p);
+	if (req->fd >= 0)
+		judge_dmabuf(p, req, finding);
+	else
+		judge_memory(p, req, finding);
+	guard_thread.busy = false;
+}
+
+void guard_explain(struct guard_process *p, const struct guard_request *req,
+		   int error, struct mrg_error *why)
+{
+	const struct mrg_piece piece = { .length = req->length, .iova = req->iova };
+	struct region_request region;
+	struct region_proc proc;
+
+	memset(why, 0, sizeof(*why));
+	to_region(p, req, &region);
+	if (req->fd < 0)
+		region.addr = req->addr;
+	if (guard_thread.busy)
+		return;
+	guard_thread.busy = true;
+	if (!region_device_get(p->ctx, req->pd->context, &region.device)) {
+		region_proc_read(&p->env, &proc);
+		region_explain(&region, -error, 0, &piece, &proc);
+		mrg_last_error(p->ctx, why);
+	}
+	guard_thread.busy = false;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+/* mrguard run: starts a program with the guard before its registrations. */
+#include <argp.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <mrguard/common.h>
+
+#include "guard/policy.h"
+
+#include "commands.h"
+#include "fail.h"
+#include "run_program.h"
+#include "run_status.h"
+
+/* What a shell answers too. */
+#define EXIT_CANNOT_RUN	126
+#define EXIT_NOT_FOUND	127
+
+enum {
+	KEY_POLICY = 0x100,
+	KEY_UNKNOWN,
+	KEY_REPORT,
+	KEY_FORMAT,
+	KEY_JSON,
+	KEY_NO_REPORT,
+	KEY_AUDIT,
+	KEY_STATUS,
+};
+
+static const struct argp_option options[] = {
+	{ NULL, 0, NULL, 0, "What to do about a registration:", 1 },
+	{ "policy", KEY_POLICY, "WORD", 0,
+	  "At risk: refuse (default), allow, or observe: log each one, change nothing",
+	  0 },
+	{ "unknown", KEY_UNKNOWN, "WORD", 0,
+	  "Where it cannot be told: allow (default), refuse, observe", 0 },
+	{ NULL, 0, NULL, 0, "The report:", 2 },
+	{ "report", KEY_REPORT, "FILE", 0,
+	  "Where it goes instead of standard error; %p is the process ID", 0 },
+	{ "json", KEY_JSON, NULL, 0, "One JSON object, on one line", 0 },
+	{ "no-report", KEY_NO_REPORT, NULL, 0, "None at the end", 0 },
+	{ NULL, 0, NULL, 0, "How:", 3 },
+	{ "audit", KEY_AUDIT, "WHEN", 0,
+	  "Programs that look verbs up by name, too: auto (default), always, never",
+	  0 },
+	{ "status", KEY_STATUS, "PID", 0,
+	  "Show the report of a guarded process that runs", 0 },
+	{ 0 },
+};
+
+enum audit { AUDIT_AUTO, AUDIT_ALWAYS, AUDIT_NEVER };
+
+struct run_args {
+	const char *policy;
+	const char *unknown;
+	const char *report;
+	bool json;
+	bool no_report;
+	enum audit audit;
+	pid_t status;
+	char **command;
+};
+
+static const char *take_action(struct argp_state *state, const char *option,
+			       const char *word)
+{
+	enum guard_action action;
+
+	if (!guard_action_parse(word, &action))
+		argp_error(state, "--%s: expected refuse, allow or observe, read \"%s\"",
+			   option, word);
+	return word;
+}
+
+static enum audit take_audit(struct argp_state *state, const char *word)
+{
+	static const char *const words[] = { "auto", "always", "never" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(word, words[i]))
+			return (enum audit)i;
+	argp_error(state, "--audit: expected auto, always or never, read \"%s\"", word);
+	return AUDIT_AUTO;
+}
+
+static pid_t take_pid(struct argp_state *state, const char *word)
+{
+	char *end;
+	long pid = strtol(word, &end, 10);
+
+	if (end == word || *end || pid <= 0 || pid > INT_MAX)
+		argp_error(state, "--status: expected a process ID, read \"%s\"", word);
+	return (pid_t)pid;
+}
+
+static void check_args(struct argp_state *state)
+{
+	const struct run_args *args = state->input;
+
+	if (!args->command == !args->status)
+		argp_error(state, "expected either a COMMAND or --status");
+	if (args->status && (args->policy || args->unknown || args->report ||
+			     args->no_report))
+		argp_error(state, "--status takes --json alone");
+	if (args->no_report && (args->report || args->json))
+		argp_error(state, "--no-report contradicts --report and --json");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct run_args *args = state->input;
+
+	switch (key) {
+	case KEY_POLICY:
+		args->policy = take_action(state, "policy", arg);
+		return 0;
+	case KEY_UNKNOWN:
+		args->unknown = take_action(state, "unknown", arg);
+		return 0;
+	case KEY_REPORT:
+		args->report = arg;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case KEY_NO_REPORT:
+		args->no_report = true;
+		return 0;
+	case KEY_AUDIT:
+		args->audit = take_audit(state, arg);
+		return 0;
+	case KEY_STATUS:
+		args->status = take_pid(state, arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		/* The program's options are its own. */
+		args->command = &state->argv[state->next - 1];
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_END:
+		check_args(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "-- COMMAND [ARGUMENT...]\n--status=PID [--json]",
+	.doc = "Run a program that nobody will change, and keep its RDMA registrations "
+	       "from silent corruption.\vEverything after COMMAND is the program's own. "
+	       "mrguard-run(1) says what each variable of the environment does.",
+};
+
+/* The guard lies beside libmrguard.so, in the build folder as when installed. */
+static int find_library(const char *name, char *path, size_t size)
+{
+	char real[PATH_MAX];
+	Dl_info info;
+
+	if (!dladdr((void *)(uintptr_t)mrg_version, &info) ||
+	    !realpath(info.dli_fname, real) ||
+	    snprintf(path, size, "%s/%s", dirname(real), name) >= (int)size)
+		return -ENOENT;
+	return access(path, R_OK) ? -errno : 0;
+}
+
+/* Sanitizers refuse to come second; all others, the guard wants to be before. */
+static size_t sanitizers_length(const char *list)
+{
+	static const char *const marks[] = { "asan", "tsan", "msan", "ubsan", "lsan",
+					     "clang_rt" };
+	size_t kept = 0, at = 0;
+
+	while (list[at]) {
+		size_t length = strcspn(list + at, ": ");
+		bool is = false;
+
+		for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+			is |= memmem(list + at, length, marks[i], strlen(marks[i])) != NULL;
+		if (!is)
+			break;
+		at += length + strspn(list + at + length, ": ");
+		kept = at;
+	}
+	return kept;
+}
+
+/* Puts @library first into a list of the loader's, and keeps what is there. */
+static int prepend(const char *variable, const char *library)
+{
+	const char *old = getenv(variable);
+	size_t kept = old ? sanitizers_length(old) : 0;
+	char *list;
+	int ret;
+
+	if (!old || !*old)
+		return setenv(variable, library, 1);
+	/* A guard in a guard: once is enough. */
+	if (strstr(old, library))
+		return 0;
+	if (asprintf(&list, "%.*s%s%s%s%s", (int)kept, old,
+		     kept && old[kept - 1] != ':' && old[kept - 1] != ' ' ? ":" : "",
+		     library, old[kept] ? ":" : "", old + kept) < 0)
+		return -1;
+	ret = setenv(variable, list, 1);
+	free(list);
+	return ret;
+}
+
+/* Before glibc 2.35 each call of a function in another library goes through the
+ * loader while anybody audits. */
+static bool audit_is_cheap(void)
+{
+	unsigned int major, minor;
+
+	return sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor) == 2 &&
+	       (major > 2 || minor >= 35);
+}
+
+static bool wants_audit(const struct run_args *args)
+{
+	if (args->audit != AUDIT_AUTO)
+		return args->audit == AUDIT_ALWAYS;
+	if (audit_is_cheap())
+		return true;
+	fprintf(stderr, "mrguard run: with glibc %s auditing slows all calls down, so it is left out: a program that looks verbs up by name (NCCL) is not guarded; --audit=always does it all the same\n",
+		gnu_get_libc_version());
+	return false;
+}
+
+static int set_libraries(const struct run_args *args)
+{
+	char guard[PATH_MAX], audit[PATH_MAX];
+	struct mrg_error error;
+
+	if (find_library("libmrguard-guard.so", guard, sizeof(guard)) ||
+	    find_library("libmrguard-audit.so", audit, sizeof(audit))) {
+		fail_set(&error, -ENOENT, "find", "Install them with mrguard (make install, or its package).",
+			 "libmrguard-guard.so and libmrguard-audit.so are not beside libmrguard.so.");
+		fail_print("mrguard run", &error);
+		return -1;
+	}
+	if (prepend("LD_PRELOAD", guard))
+		return -1;
+	return wants_audit(args) ? prepend("LD_AUDIT", audit) : 0;
+}
+
+/* The program may change its folder; and what an earlier run left in a file that
+ * all processes share is not of this one. */
+static int set_report(const struct run_args *args)
+{
+	char path[PATH_MAX], here[PATH_MAX];
+
+	if (args->report[0] == '/' || !getcwd(here, sizeof(here)))
+		snprintf(path, sizeof(path), "%s", args->report);
+	else if (snprintf(path, sizeof(path), "%s/%s", here, args->report) >= (int)sizeof(path))
+		return -1;
+	if (!strstr(path, "%p") && truncate(path, 0) && errno != ENOENT && errno != EINVAL) {
+		fprintf(stderr, "mrguard run: %s: %m\n", path);
+		return -1;
+	}
+	return setenv(GUARD_ENV_REPORT, path, 1);
+}
+
+static int set_environment(const struct run_args *args)
+{
+	const char *format = args->no_report ? "none" : args->json ? "json" : NULL;
+	int ret = set_libraries(args);
+
+	if (!ret && args->policy)
+		ret = setenv(GUARD_ENV, args->policy, 1);
+	if (!ret && args->unknown)
+		ret = setenv(GUARD_ENV_UNKNOWN, args->unknown, 1);
+	if (!ret && format)
+		ret = setenv(GUARD_ENV_FORMAT, format, 1);
+	if (!ret && args->report)
+		ret = set_report(args);
+	return ret;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct run_args args = { 0 };
+	const char *why;
+
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args))
+		return EXIT_USAGE;
+	if (args.status)
+		return run_status(args.status, args.json);
+	why = run_unguarded(args.command[0]);
+	if (why)
+		fprintf(stderr, "mrguard run: %s %s: it runs without the guard\n",
+			args.command[0], why);
+	if (set_environment(&args))
+		return EXIT_CANNOT_RUN;
+	fflush(stdout);
+	execvp(args.command[0], args.command);
+	fprintf(stderr, "mrguard run: %s: %m\n", args.command[0]);
+	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
