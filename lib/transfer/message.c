@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "transfer/message.h"
+
+#define MAGIC		0x5847524dU	/* "MRGX" */
+#define MAX_QPN		0xffffffU	/* of 24 bits, as PSNs are */
+
+/* ---- writing ---- */
+
+static void put(uint8_t **at, const void *bytes, size_t length)
+{
+	memcpy(*at, bytes, length);
+	*at += length;
+}
+
+static void put8(uint8_t **at, uint8_t value)
+{
+	put(at, &value, 1);
+}
+
+static void put16(uint8_t **at, uint16_t value)
+{
+	value = htole16(value);
+	put(at, &value, sizeof(value));
+}
+
+static void put32(uint8_t **at, uint32_t value)
+{
+	value = htole32(value);
+	put(at, &value, sizeof(value));
+}
+
+static void put64(uint8_t **at, uint64_t value)
+{
+	value = htole64(value);
+	put(at, &value, sizeof(value));
+}
+
+/* ---- reading ---- */
+
+struct reader {
+	const uint8_t *at;
+	size_t left;
+	bool bad;
+};
+
+static void get(struct reader *r, void *bytes, size_t length)
+{
+	if (length > r->left) {
+		r->bad = true;
+		memset(bytes, 0, length);
+		return;
+	}
+	memcpy(bytes, r->at, length);
+	r->at += length;
+	r->left -= length;
+}
+
+static uint8_t get8(struct reader *r)
+{
+	uint8_t value;
+
+	get(r, &value, sizeof(value));
+	return value;
+}
+
+static uint16_t get16(struct reader *r)
+{
+	uint16_t value;
+
+	get(r, &value, sizeof(value));
+	return le16toh(value);
+}
+
+static uint32_t get32(struct reader *r)
+{
+	uint32_t value;
+
+	get(r, &value, sizeof(value));
+	return le32toh(value);
+}
+
+static uint64_t get64(struct reader *r)
+{
+	uint64_t value;
+
+	get(r, &value, sizeof(value));
+	return le64toh(value);
+}
+
+/* A text fills its place; what a terminal would obey is taken out. */
+static void get_text(struct reader *r, char *text, size_t size)
+{
+	get(r, text, size);
+	text[size - 1] = '\0';
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+/* ---- bodies ---- */
+
+static void put_lane(uint8_t **at, const struct message_lane *lane)
+{
+	put32(at, lane->qpn);
+	put32(at, lane->psn);
+}
+
+static void get_lane(struct reader *r, struct message_lane *lane)
+{
+	lane->qpn = get32(r);
+	lane->psn = get32(r);
+	if (lane->qpn > MAX_QPN || lane->psn > MAX_QPN)
+		r->bad = true;
+}
+
+static void put_port(uint8_t **at, const struct message_port *port)
+{
+	put(at, port->gid, sizeof(port->gid));
+	put32(at, port->lid);
+	put8(at, port->ethernet);
+	put8(at, port->gid_type);
+	put8(at, port->mtu);
+	put8(at, port->reads);
+}
+
+static void get_port(struct reader *r, struct message_port *port)
+{
+	get(r, port->gid, sizeof(port->gid));
+	port->lid = get32(r);
+	port->ethernet = get8(r);
+	port->gid_type = get8(r);
+	port->mtu = get8(r);
+	port->reads = get8(r);
+	if (port->lid > UINT16_MAX || port->ethernet > 1 || port->gid_type > IBV_GID_TYPE_ROCE_V2 ||
+	    port->mtu < IBV_MTU_256 || port->mtu > IBV_MTU_4096)
+		r->bad = true;
+}
+
+static void put_hello(uint8_t **at, const struct message_hello *hello)
+{
+	put_port(at, &hello->port);
+	put32(at, hello->gids);
+	for (uint32_t i = 0; i < hello->gids; i++) {
+		put(at, hello->gid[i].gid, sizeof(hello->gid[i].gid));
+		put8(at, hello->gid[i].type);
+	}
+	put32(at, hello->taken);
+	put(at, hello->name, sizeof(hello->name));
+	put32(at, hello->lanes);
+	for (uint32_t i = 0; i < hello->lanes; i++)
+		put_lane(at, &hello->lane[i]);
+}
+
+static void get_gids(struct reader *r, struct message_hello *hello)
+{
+	hello->gids = get32(r);
+	if (hello->gids > MESSAGE_GIDS) {
+		r->bad = true;
+		return;
+	}
+	for (uint32_t i = 0; i < hello->gids; i++) {
+		get(r, hello->gid[i].gid, sizeof(hello->gid[i].gid));
+		hello->gid[i].type = get8(r);
+		if (hello->gid[i].type > IBV_GID_TYPE_ROCE_V2)
+			r->bad = true;
+	}
+}
+
+static void get_hello(struct reader *r, struct message_hello *hello)
+{
+	get_port(r, &hello->port);
+	get_gids(r, hello);
+	hello->taken = get32(r);
+	if (hello->taken >= MESSAGE_GIDS)
+		r->bad = true;
+	if (r->bad)
+		return;
+	get_text(r, hello->name, sizeof(hello->name));
+	hello->lanes = get32(r);
+	if (!hello->lanes || hello->lanes > MESSAGE_LANES) {
+		r->bad = true;
+		return;
+	}
+	for (uint32_t i = 0; i < hello->lanes; i++)
+		get_lane(r, &hello->lane[i]);
+}
+
+static void put_offer(uint8_t **at, const struct message_offer *offer)
+{
+	put32(at, offer->index);
+	put32(at, offer->epoch);
+	put_port(at, &offer->port);
+	put_lane(at, &offer->lane);
+}
+
+static void get_step(struct reader *r, struct message_offer *offer)
+{
+	memset(offer, 0, sizeof(*offer));
+	offer->index = get32(r);
+	offer->epoch = get32(r);
+	if (offer->index >= MESSAGE_LANES)
+		r->bad = true;
+}
+
+static void get_offer(struct reader *r, struct message_offer *offer)
+{
+	get_step(r, offer);
+	get_port(r, &offer->port);
+	get_lane(r, &offer->lane);
+}
+
+static void put_refusal(uint8_t **at, const struct message_refusal *refusal)
+{
+	put32(at, (uint32_t)refusal->code);
+	put(at, refusal->cause, sizeof(refusal->cause));
+	put(at, refusal->remedy, sizeof(refusal->remedy));
+}
+
+static void get_refusal(struct reader *r, struct message_refusal *refusal)
+{
+	refusal->code = (int32_t)get32(r);
+	get_text(r, refusal->cause, sizeof(refusal->cause));
+	get_text(r, refusal->remedy, sizeof(refusal->remedy));
+	if (refusal->code >= 0 || refusal->code < -4095)
+		r->bad = true;
+}
+
+static void put_body(uint8_t **at, const struct message *message)
+{
+	switch (message->type) {
+	case MESSAGE_HELLO:
+	case MESSAGE_WELCOME:
+		put_hello(at, &message->hello);
+		break;
+	case MESSAGE_OFFER:
+	case MESSAGE_ANSWER:
+		put_offer(at, &message->offer);
+		break;
+	case MESSAGE_BROKEN:
+	case MESSAGE_RESUME:
+		put32(at, message->offer.index);
+		put32(at, message->offer.epoch);
+		break;
+	case MESSAGE_REFUSED:
+		put_refusal(at, &message->refusal);
+		break;
+	case MESSAGE_NOTE:
+		put(at, message->note.bytes, message->note.length);
+		break;
+	case MESSAGE_REVOKE:
+	case MESSAGE_REVOKED:
+		put64(at, message->generation);
+		break;
+	default:
+		break;
+	}
+}
+
+static void get_note(struct reader *r, struct message_bytes *note)
+{
+	note->bytes = r->at;
+	note->length = r->left;
+	r->bad = !r->left;
+	r->left = 0;
+}
+
+static void get_body(struct reader *r, struct message *message)
+{
+	switch (message->type) {
+	case MESSAGE_HELLO:
+	case MESSAGE_WELCOME:
+		get_hello(r, &message->hello);
+		break;
+	case MESSAGE_OFFER:
+	case MESSAGE_ANSWER:
+		get_offer(r, &message->offer);
+		break;
+	case MESSAGE_BROKEN:
+	case MESSAGE_RESUME:
+		get_step(r, &message->offer);
+		break;
+	case MESSAGE_REFUSED:
+		get_refusal(r, &message->refusal);
+		break;
+	case MESSAGE_NOTE:
+		get_note(r, &message->note);
+		break;
+	case MESSAGE_REVOKE:
+	case MESSAGE_REVOKED:
+		message->generation = get64(r);
+		break;
+	case MESSAGE_READY:
+	case MESSAGE_BYE:
+		break;
+	default:
+		r->bad = true;
+	}
+}
+
+/* ---- whole messages ---- */
+
+size_t message_encode(const struct message *message, uint8_t *out)
+{
+	uint8_t *at = out + MESSAGE_HEAD, *head = out;
+
+	put_body(&at, message);
+	put32(&head, MAGIC);
+	put16(&head, MESSAGE_VERSION);
+	put16(&head, (uint16_t)message->type);
+	put32(&head, (uint32_t)(at - out - MESSAGE_HEAD));
+	return (size_t)(at - out);
+}
+
+static int get_head(struct reader *r, enum message_type *type, uint32_t *body)
+{
+	uint32_t magic = get32(r);
+	uint16_t version = get16(r), number = get16(r);
+
+	*body = get32(r);
+	if (magic != MAGIC)
+		return -EPROTO;
+	if (version != MESSAGE_VERSION && number != MESSAGE_REFUSED)
+		return -EPROTONOSUPPORT;
+	if (!number || number >= MESSAGE_TYPES)
+		return -EPROTO;
+	*type = (enum message_type)number;
+	return *body > MESSAGE_BODY ? -EMSGSIZE : 0;
+}
+
+ssize_t message_length(const uint8_t *bytes, size_t length)
+{
+	struct reader r = { bytes, length, false };
+	enum message_type type;
+	uint32_t body;
+	int ret;
+
+	if (length < MESSAGE_HEAD)
+		return 0;
+	ret = get_head(&r, &type, &body);
+	return ret ? ret : (ssize_t)(MESSAGE_HEAD + body);
+}
+
+int message_decode(const uint8_t *bytes, size_t length, struct message *message)
+{
+	struct reader r = { bytes, length, false };
+	uint32_t body;
+	int ret;
+
+	if (length < MESSAGE_HEAD)
+		return -EPROTO;
+	ret = get_head(&r, &message->type, &body);
+	if (ret)
+		return ret;
+	if (body != r.left)
+		return -EPROTO;
+	get_body(&r, message);
+	return r.bad || r.left ? -EPROTO : 0;
+}

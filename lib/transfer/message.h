@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What two endpoints say to each other over TCP.  Encoding and decoding are
+ * pure: they check bytes that may be anything, and never act.
+ *
+ * A message is a head of 12 bytes (magic, version, type, length of the body)
+ * and a body; numbers are little-endian.  MESSAGE_REFUSED keeps its form in all
+ * versions, so that peers of two versions can still tell each other.
+ */
+#ifndef TRANSFER_MESSAGE_H
+#define TRANSFER_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <mrguard/transfer.h>
+
+#define MESSAGE_VERSION	1
+#define MESSAGE_HEAD	12
+#define MESSAGE_BODY	MRG_NOTE_MAX
+#define MESSAGE_LANES	16
+#define MESSAGE_GIDS	8
+#define MESSAGE_NAME	64
+#define MESSAGE_TEXT	192
+
+enum message_type {
+	MESSAGE_HELLO = 1,	/* who connects: its queue pairs */
+	MESSAGE_WELCOME,	/* who listens: its own */
+	MESSAGE_READY,		/* who connects: they are up */
+	MESSAGE_REFUSED,	/* either: why it is over */
+	MESSAGE_BYE,		/* either: my queue pairs are gone */
+	MESSAGE_BROKEN,		/* who listened: a lane of mine broke */
+	MESSAGE_OFFER,		/* who connected: a new queue pair for a lane */
+	MESSAGE_ANSWER,		/* who listened: its own for it */
+	MESSAGE_RESUME,		/* who connected: it is up */
+	MESSAGE_NOTE,		/* the application's */
+	MESSAGE_REVOKE,		/* forget a buffer */
+	MESSAGE_REVOKED,	/* forgotten */
+	MESSAGE_TYPES
+};
+
+/* Where a queue pair can be reached. */
+struct message_lane {
+	uint32_t qpn;
+	uint32_t psn;
+};
+
+/* How a port is reached, and what it takes. */
+struct message_port {
+	uint8_t gid[16];
+	uint32_t lid;
+	uint8_t ethernet;
+	uint8_t gid_type;	/* enum ibv_gid_type */
+	uint8_t mtu;		/* enum ibv_mtu */
+	uint8_t reads;		/* READs that it serves at a time */
+};
+
+struct message_gid {
+	uint8_t gid[16];
+	uint8_t type;		/* enum ibv_gid_type */
+};
+
+/* Who connects offers GIDs; who listens knows the routes, and takes one. */
+struct message_hello {
+	struct message_port port;
+	uint32_t gids;
+	struct message_gid gid[MESSAGE_GIDS];
+	uint32_t taken;			/* WELCOME: which of them */
+	uint32_t lanes;
+	struct message_lane lane[MESSAGE_LANES];
+	char name[MESSAGE_NAME];	/* device and host, for people */
+};
+
+struct message_offer {
+	struct message_port port;
+	uint32_t index;
+	uint32_t epoch;
+	struct message_lane lane;
+};
+
+struct message_refusal {
+	int32_t code;
+	char cause[MESSAGE_TEXT];
+	char remedy[MESSAGE_TEXT];
+};
+
+struct message_bytes {
+	const uint8_t *bytes;	/* in what was decoded */
+	size_t length;
+};
+
+struct message {
+	enum message_type type;
+	union {
+		struct message_hello hello;	/* HELLO, WELCOME */
+		struct message_offer offer;	/* OFFER, ANSWER; index and epoch
+						 * alone: BROKEN, RESUME */
+		struct message_refusal refusal;
+		struct message_bytes note;
+		uint64_t generation;		/* REVOKE, REVOKED */
+	};
+};
+
+/* Bytes that any message but a note fits in. */
+#define MESSAGE_SMALL	512
+
+/**
+ * message_encode() - to bytes
+ * @out: room for MESSAGE_SMALL bytes, or head and body of a note
+ * Return: their number.
+ */
+size_t message_encode(const struct message *message, uint8_t *out);
+
+/**
+ * message_length() - how long the message that starts with @bytes is
+ * Return: head and body; 0 (less than a head is there); -EPROTO; -EMSGSIZE;
+ * -EPROTONOSUPPORT (another version, and no MESSAGE_REFUSED).
+ */
+ssize_t message_length(const uint8_t *bytes, size_t length);
+
+/**
+ * message_decode() - from bytes, as many as message_length() says
+ * @message: OUT; a note points into @bytes
+ * Return: 0; -EPROTO; -EPROTONOSUPPORT; -EMSGSIZE.
+ */
+int message_decode(const uint8_t *bytes, size_t length, struct message *message);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cutting: a work request ends where an MR of either side ends, and where the
+ * device's number of ranges or the slice's size does.
+ */
+#include "transfer/transfer.h"
+
+#define SEGS	8
+
+/* The keys for the start of a range: what lies in one MR. */
+static struct mrg_seg first_seg(const struct mrg_local *local, uint64_t from,
+				uint64_t length)
+{
+	struct mrg_seg segs[SEGS];
+
+	/* A stretch of many small MRs: half of it has fewer. */
+	while (mrg_keys(local->mr, local->addr + from, length, segs, SEGS) > SEGS)
+		length /= 2;
+	return segs[0];
+}
+
+static void move_on(const struct request_op *op, struct cursor *at, uint64_t n)
+{
+	at->in_range += n;
+	at->in_op += n;
+	if (at->in_range < op->local[at->range].length)
+		return;
+	at->range++;
+	at->in_range = 0;
+}
+
+void slice_cut(const struct request_op *op, struct cursor *at, uint64_t max,
+	       uint32_t max_sges, struct cut *cut)
+{
+	uint64_t start = op->remote_addr + at->in_op - op->remote->addr;
+	const struct mrg_desc_piece *piece = remote_piece(op->remote, start);
+	uint64_t in_piece = start - piece->start, left = op->length - at->in_op;
+
+	if (left > max)
+		left = max;
+	if (left > piece->length - in_piece)
+		left = piece->length - in_piece;
+	cut->wire = piece->wire + in_piece;
+	cut->rkey = piece->rkey;
+	cut->length = 0;
+	cut->sges = 0;
+	while (left && cut->sges < max_sges) {
+		const struct mrg_local *local = &op->local[at->range];
+		uint64_t room = local->length - at->in_range;
+		struct mrg_seg seg = first_seg(local, at->in_range,
+					       room < left ? room : left);
+
+		cut->sge[cut->sges++] = (struct ibv_sge){
+			seg.wire, (uint32_t)seg.length, seg.lkey };
+		cut->length += (uint32_t)seg.length;
+		left -= seg.length;
+		move_on(op, at, seg.length);
+	}
+}
+
+void slice_seek(const struct request_op *op, uint64_t offset, struct cursor *at)
+{
+	at->range = 0;
+	at->in_op = at->in_range = offset;
+	while (at->in_range >= op->local[at->range].length)
+		at->in_range -= op->local[at->range++].length;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine's verbs as they are. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+
+#include "transfer/transfer.h"
+
+#define GID_TABLE_MAX	1024	/* looked through */
+
+static int query_port(struct ibv_context *verbs, uint8_t port,
+		      struct ibv_port_attr *attr)
+{
+	return ibv_query_port(verbs, port, attr);
+}
+
+static bool zero(const union ibv_gid *gid)
+{
+	return !gid->global.subnet_prefix && !gid->global.interface_id;
+}
+
+static int list_gids(struct ibv_context *verbs, uint8_t port,
+		     struct transfer_gid *gids, int cap)
+{
+	struct ibv_gid_entry entry;
+	struct ibv_port_attr attr;
+	int count = 0, err = ibv_query_port(verbs, port, &attr);
+
+	if (err)
+		return -err;
+	for (int i = 0; i < attr.gid_tbl_len && i < GID_TABLE_MAX && count < cap; i++) {
+		/* Entries that are not set are errors here. */
+		if (ibv_query_gid_ex(verbs, port, (uint32_t)i, &entry, 0) ||
+		    zero(&entry.gid))
+			continue;
+		gids[count].gid = entry.gid;
+		gids[count].index = entry.gid_index;
+		gids[count++].type = entry.gid_type;
+	}
+	gid_sort(gids, count);
+	return count;
+}
+
+/* Without blocking: the descriptor is polled next to others. */
+static struct ibv_comp_channel *create_channel(struct ibv_context *verbs)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(verbs);
+	int flags;
+
+	if (!channel)
+		return NULL;
+	flags = fcntl(channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK)) {
+		ibv_destroy_comp_channel(channel);
+		return NULL;
+	}
+	return channel;
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe,
+				struct ibv_comp_channel *channel)
+{
+	return ibv_create_cq(verbs, cqe, NULL, channel, 0);
+}
+
+static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
+{
+	return ibv_poll_cq(cq, count, wc);
+}
+
+static int notify_cq(struct ibv_cq *cq)
+{
+	return ibv_req_notify_cq(cq, 0);
+}
+
+static void clear_channel(struct ibv_comp_channel *channel, struct ibv_cq *cq)
+{
+	unsigned int events = 0;
+	struct ibv_cq *from;
+	void *context;
+
+	while (!ibv_get_cq_event(channel, &from, &context))
+		events++;
+	if (events)
+		ibv_ack_cq_events(cq, events);
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+		     struct ibv_send_wr **bad)
+{
+	return ibv_post_send(qp, wr, bad);
+}
+
+const struct transfer_ops transfer_ops_verbs = {
+	.query_device = ibv_query_device,
+	.query_port = query_port,
+	.list_gids = list_gids,
+	.choose_gid = gid_choose,
+	.create_channel = create_channel,
+	.destroy_channel = ibv_destroy_comp_channel,
+	.create_cq = create_cq,
+	.destroy_cq = ibv_destroy_cq,
+	.poll_cq = poll_cq,
+	.notify_cq = notify_cq,
+	.clear_channel = clear_channel,
+	.create_qp = ibv_create_qp,
+	.modify_qp = ibv_modify_qp,
+	.destroy_qp = ibv_destroy_qp,
+	.post_send = post_send,
+};
