@@ -15,6 +15,7 @@
 #include "transfer/transfer.h"
 
 #define OWN_GIDS	256
+#define NOTES_MAX	(64u << 20)
 #define CQ_PER_WR	2	/* flushed ones of the queue pair before, and this one's */
 
 /* ---- the port ---- */
@@ -311,8 +312,15 @@ static int on_bye(struct mrg_ep *ep)
 
 static int on_note(struct mrg_ep *ep, const struct message_bytes *bytes)
 {
-	struct note *note = malloc(sizeof(*note) + bytes->length);
+	struct note *note;
 
+	if (ep->note_bytes > NOTES_MAX) {
+		ep_fail(ep, -ENOBUFS, "receive note", "Collect notes as they come.",
+			"%zu bytes of notes wait to be collected, and %u may",
+			ep->note_bytes, NOTES_MAX);
+		return 0;
+	}
+	note = malloc(sizeof(*note) + bytes->length);
 	if (!note)
 		return -ENOMEM;
 	note->next = NULL;

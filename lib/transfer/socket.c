@@ -190,7 +190,8 @@ int socket_flush(struct mrg_ep *ep)
 			break;
 		sent += (size_t)n;
 	}
-	memmove(ep->tx, ep->tx + sent, ep->tx_length - sent);
+	if (sent)
+		memmove(ep->tx, ep->tx + sent, ep->tx_length - sent);
 	ep->tx_length -= sent;
 	control_watch(ep, ep->tx_length > 0);
 	return 0;

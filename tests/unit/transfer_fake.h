@@ -142,7 +142,7 @@ static uint8_t *key_bytes(struct fake_nic *nic, uint32_t key, uint64_t wire,
 	return k->bytes + (wire - k->wire);
 }
 
-static uint32_t add_key(struct fake_nic *nic, uint8_t *bytes, uint64_t wire,
+static inline uint32_t add_key(struct fake_nic *nic, uint8_t *bytes, uint64_t wire,
 			uint64_t length)
 {
 	uint32_t index;
@@ -718,12 +718,12 @@ struct fake_buffer {
 	struct mrg_remote *remote;
 };
 
-static uint64_t piece_length(uint64_t piece, uint64_t at, uint64_t length)
+static inline uint64_t piece_length(uint64_t piece, uint64_t at, uint64_t length)
 {
 	return length - at < piece ? length - at : piece;
 }
 
-static void buffer_make(struct fake_buffer *b, int nic, uint64_t length, uint64_t piece)
+static inline void buffer_make(struct fake_buffer *b, int nic, uint64_t length, uint64_t piece)
 {
 	size_t count = (length + piece - 1) / piece;
 	struct mrg_desc_piece *pieces = calloc(count, sizeof(*pieces));
@@ -750,7 +750,7 @@ static void buffer_make(struct fake_buffer *b, int nic, uint64_t length, uint64_
 	free(pieces);
 }
 
-static void buffer_free(struct fake_buffer *b)
+static inline void buffer_free(struct fake_buffer *b)
 {
 	pthread_mutex_lock(&net.lock);
 	for (size_t i = 0; i < b->mr.count; i++)
@@ -761,7 +761,7 @@ static void buffer_free(struct fake_buffer *b)
 	free(b->bytes);
 }
 
-static void buffer_fill(struct fake_buffer *b, uint64_t seed)
+static inline void buffer_fill(struct fake_buffer *b, uint64_t seed)
 {
 	for (uint64_t i = 0; i < b->mr.length; i++) {
 		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
@@ -778,7 +778,7 @@ struct fake_sides {
 	struct mrg_ep *ep, *peer;	/* of a, of b */
 };
 
-static void sides_open(struct fake_sides *s, const struct mrg_transfer_opts *opts)
+static inline void sides_open(struct fake_sides *s, const struct mrg_transfer_opts *opts)
 {
 	memset(s, 0, sizeof(*s));
 	assert_int_equal(transfer_open(&s->a, &net.nics[0].pd, opts, &fake_ops), 0);
@@ -789,7 +789,7 @@ static void sides_open(struct fake_sides *s, const struct mrg_transfer_opts *opt
 	assert_int_equal(mrg_listener_accept(s->listener, 5000, &s->peer), 0);
 }
 
-static void sides_close(struct fake_sides *s)
+static inline void sides_close(struct fake_sides *s)
 {
 	mrg_ep_close(s->ep);
 	mrg_ep_close(s->peer);

@@ -51,9 +51,14 @@ static struct mrg_result finish(struct mrg_request *request)
 	return result;
 }
 
+/* The network's lock orders what it wrote with what is read here. */
 static void nap(uint32_t us)
 {
+	pthread_mutex_lock(&net.lock);
+	pthread_mutex_unlock(&net.lock);
 	usleep(us);
+	pthread_mutex_lock(&net.lock);
+	pthread_mutex_unlock(&net.lock);
 }
 
 /* The peer's, and this side's, bytes are given to another use. */

@@ -149,8 +149,9 @@ MRG_API int mrg_ep_connect(struct mrg_transfer *transfer, const char *host,
  * mrg_ep_close() - close an endpoint; NULL is allowed
  *
  * Requests that are not done are cancelled, and the call waits until no network
- * card can write for them: opts.remake_ms at most.  All requests of the
- * endpoint are freed, so no other thread may use them or it.
+ * card can write for them: opts.remake_ms at most.  Requests that nobody has
+ * collected are freed with it; those that were must be freed before.  No other
+ * thread may use either.
  */
 MRG_API void mrg_ep_close(struct mrg_ep *ep);
 
@@ -162,7 +163,8 @@ MRG_API void mrg_ep_close(struct mrg_ep *ep);
  * the -errno for which it is of no use any more: -ESHUTDOWN (the peer closed
  * it), -ECONNRESET (the peer is gone), -ETIMEDOUT (no sign of the peer while a
  * lane was re-made), -EHOSTUNREACH (lanes break again and again), -EREMOTEIO
- * (the peer says why).  Any thread.
+ * (the peer says why), -ENOBUFS (64 MiB of notes were not collected), -EIO (the
+ * device).  Any thread.
  */
 MRG_API int mrg_ep_status(struct mrg_ep *ep, struct mrg_error *error);
 
