@@ -13,10 +13,6 @@
 /* Marking a range in the middle of a VMA makes three of one. */
 #define VMAS_PER_MARK 2
 
-/* Failures are explained from /proc, which costs milliseconds: as many as the
- * report keeps, and then no more (some programs ask again for ever). */
-#define EXPLAINED GUARD_EVENTS
-
 static const char risk_remedy[] =
 	"Register pieces that end at multiples of 2 GiB of the iova, or through mrg_reg_dmabuf(); or take an iova that differs from the DMA address in bit 31; or a kernel with commit 15fe76e23615.";
 static const char unknown_remedy[] =
@@ -53,27 +49,49 @@ static struct ibv_mr *call_outer(const struct guard_request *req, int entry_errn
 	return mr;
 }
 
+/* What happened, and to what. */
+static bool same_event(const struct guard_event *a, const struct guard_event *b)
+{
+	return a->kind == b->kind && a->call == b->call && a->error == b->error &&
+	       a->fd == b->fd && a->addr == b->addr && a->iova == b->iova &&
+	       a->length == b->length && a->offset == b->offset;
+}
+
+/* Programs that ask again for ever (UCX after EAGAIN) are one line. */
+static bool seen_before(struct guard_state *s, const struct guard_event *event)
+{
+	uint32_t count = atomic_load(&s->events);
+
+	for (uint32_t i = 0; i < count && i < GUARD_EVENTS; i++) {
+		if (!atomic_load_explicit(&s->event[i].ready, memory_order_acquire) ||
+		    !same_event(&s->event[i], event))
+			continue;
+		atomic_fetch_add(&s->event[i].times, 1);
+		return true;
+	}
+	return false;
+}
+
+/* NULL where it is known already, or where the report is full. */
 static struct guard_event *new_event(struct guard_process *p, enum guard_event_kind kind,
 				     const struct guard_request *req,
 				     enum mrg_verdict verdict, int error)
 {
-	uint32_t i = atomic_fetch_add(&p->state->events, 1);
-	struct guard_event *e;
+	const struct guard_event event = {
+		.times = 1, .kind = kind, .call = req->call, .verdict = verdict,
+		.error = error, .fd = req->fd, .addr = req->addr, .iova = req->iova,
+		.length = req->length, .offset = req->offset, .ns = guard_now(p),
+	};
+	uint32_t i;
 
+	if (seen_before(p->state, &event))
+		return NULL;
+	i = atomic_fetch_add(&p->state->events, 1);
 	if (i >= GUARD_EVENTS)
 		return NULL;
-	e = &p->state->event[i];
-	e->kind = kind;
-	e->call = req->call;
-	e->verdict = verdict;
-	e->error = error;
-	e->fd = req->fd;
-	e->addr = req->addr;
-	e->iova = req->iova;
-	e->length = req->length;
-	e->offset = req->offset;
-	e->ns = guard_now(p);
-	return e;
+	/* It is not ready: nobody looks at it yet. */
+	memcpy((void *)&p->state->event[i], &event, offsetof(struct guard_event, cause));
+	return &p->state->event[i];
 }
 
 static void close_event(struct guard_event *e, const char *cause, const char *remedy)
@@ -238,17 +256,17 @@ static void note_made(struct guard_process *p, const struct guard_request *req,
 static void note_failed(struct guard_process *p, const struct guard_request *req,
 			const struct guard_finding *finding, int error)
 {
-	struct guard_event *e;
+	struct guard_event *e = new_event(p, GUARD_EVENT_FAILED, req, finding->verdict,
+					  error);
 	struct mrg_error why;
 
 	guard_count(&p->state->failed, req->length);
-	if (atomic_load(&p->state->events) >= EXPLAINED) {
-		atomic_fetch_add(&p->state->events, 1);
+	/* What is explained is read from /proc, and takes a millisecond. */
+	if (!e)
 		return;
-	}
-	e = new_event(p, GUARD_EVENT_FAILED, req, finding->verdict, error);
 	guard_explain(p, req, error, &why);
-	close_event(e, why.cause, why.remedy);
+	close_event(e, why.cause[0] ? why.cause : "Not explained: it came while the guard was at work in this thread, or there was no memory.",
+		    why.remedy);
 }
 
 struct ibv_mr *guard_register(const struct guard_request *req)

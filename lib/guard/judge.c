@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -136,15 +137,18 @@ static void judge_dmabuf(struct guard_process *p, const struct guard_request *re
 
 /* What of the range is huge pages or a device's.  A range that no VMA covers
  * can only be a device's, else the kernel refuses it. */
-static bool look_at_range(uint64_t start, uint64_t end, bool *huge, bool *device)
+static bool look_at_range(const struct guard_process *p, uint64_t start, uint64_t end,
+			  bool *huge, bool *device)
 {
 	struct mrg_maps_vma vma;
 	struct mrg_maps maps;
 	uint64_t covered = start;
+	char path[PATH_MAX];
 
 	*huge = *device = false;
 	/* For smaps the kernel walks page tables: only for what may wrap. */
-	if (mrg_maps_open(&maps, "/proc/self/smaps"))
+	snprintf(path, sizeof(path), "%s/self/smaps", p->ctx->env->proc);
+	if (mrg_maps_open(&maps, path))
 		return false;
 	while (mrg_maps_next(&maps, &vma) == 1 && vma.start < end) {
 		if (vma.end <= start)
@@ -172,7 +176,7 @@ static void judge_memory(struct guard_process *p, const struct guard_request *re
 		conclude(finding, MRG_SAFE, GUARD_SMALL_PAGES);
 		return;
 	}
-	if (!look_at_range(req->addr, req->addr + req->length, &huge, &special))
+	if (!look_at_range(p, req->addr, req->addr + req->length, &huge, &special))
 		return;
 	if (special && p->peermem) {
 		finding->path = GUARD_PEERMEM;

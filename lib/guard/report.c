@@ -86,6 +86,22 @@ static uint32_t kept_events(const struct guard_state *s)
 	return all < GUARD_EVENTS ? all : GUARD_EVENTS;
 }
 
+/* strerror() is not for signal handlers. */
+static const char *module_words(int error)
+{
+	switch (error) {
+	case ENOENT:
+		return "not there";
+	case EACCES:
+	case EPERM:
+		return "no permission";
+	case EPROTO:
+		return "it speaks another version";
+	default:
+		return "it cannot be opened";
+	}
+}
+
 /* ------------------------------------------------------------------- text */
 
 static void text_tally(struct text *t, const char *what, const struct guard_tally *tally)
@@ -111,8 +127,8 @@ static void text_head(struct text *t, const struct guard_state *s)
 	text_str(t, "; kernel's walk ");
 	text_str(t, mrg_walk_name(s->walk));
 	if (s->module_error) {
-		text_str(t, "; without /dev/mrguard (error ");
-		text_int(t, -s->module_error);
+		text_str(t, "; without /dev/mrguard (");
+		text_str(t, module_words(-s->module_error));
 		text_str(t, "), so verdicts are conservative");
 	}
 	text_str(t, "\n  ");
@@ -181,6 +197,11 @@ static void text_event(struct text *t, const struct guard_event *e)
 	text_str(t, e->cause);
 	text_str(t, " ");
 	text_str(t, e->remedy);
+	if (atomic_load(&e->times) > 1) {
+		text_str(t, " (");
+		text_u64(t, atomic_load(&e->times));
+		text_str(t, " times)");
+	}
 	text_str(t, "\n");
 }
 
@@ -301,6 +322,7 @@ static void json_event(struct text *t, const struct guard_event *e)
 	text_json_hex(t, "iova", e->iova);
 	text_json_hex(t, "length", e->length);
 	text_json_hex(t, "offset", e->offset);
+	text_json_u64(t, "times", atomic_load(&e->times));
 	text_json_u64(t, "ms", e->ns / 1000000);
 	text_json_str(t, "cause", e->cause);
 	text_json_str(t, "remedy", e->remedy);

@@ -105,6 +105,7 @@ struct guard_record {
 
 struct guard_event {
 	_Atomic uint32_t ready;
+	_Atomic uint32_t times;	/* that the same came */
 	uint32_t kind;
 	uint32_t call;
 	uint32_t verdict;
@@ -154,7 +155,7 @@ struct guard_state {
 	_Atomic uint64_t vma_peak;
 	_Atomic uint64_t vma_limit;
 
-	_Atomic uint32_t events;	/* all there were; the first are kept */
+	_Atomic uint32_t events;	/* different ones; the first are kept */
 	struct guard_event event[GUARD_EVENTS];
 
 	_Atomic uint64_t key[GUARD_RECORDS];
