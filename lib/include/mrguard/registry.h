@@ -42,6 +42,8 @@ struct mrg_registry_device {
 	uint8_t gid[16];
 };
 
+#define MRG_REGISTRY_MAX_DEVICES 56
+
 /**
  * struct mrg_registry_opts - how to open
  * @size:	sizeof(struct mrg_registry_opts)
@@ -49,7 +51,7 @@ struct mrg_registry_device {
  * @share:	for all other entries; NULL: there are none
  * @gpu:	exports GPU memory for verbs; NULL: verbs entries are made by
  *		mrg_reg(), or from the DMA-BUF that a registration gives
- * @devices, @device_count: at most MRG_DESC_MAX_DEVICES; copied
+ * @devices, @device_count: at most MRG_REGISTRY_MAX_DEVICES; copied
  * All of them stay the caller's, and alive until mrg_registry_close().
  */
 struct mrg_registry_opts {
@@ -185,7 +187,8 @@ MRG_API int mrg_buffer_require(struct mrg_buffer *buffer, uint32_t protocols);
  *
  * Only buffers that have an entry of @protocol, on that device, are looked at.
  * Of several that hold the range, the shortest is taken, and of those the one
- * that starts last.  Costs O(log buffers), apart from overlaps.
+ * that starts last.  Costs O(log buffers), apart from overlaps: among a million,
+ * about one miss of the processor's cache, and another one for holding.
  *
  * Return: 0; -ERANGE (no buffer); -ENOPROTOOPT (there are buffers, none with
  * @protocol on @device); -EINVAL (@length 0, overflow, no such protocol or
@@ -196,9 +199,26 @@ MRG_API int mrg_registry_find(struct mrg_registry *registry,
 			      uint64_t addr, uint64_t length,
 			      uint64_t *covered, struct mrg_buffer **buffer);
 
+/**
+ * mrg_registry_enter() - begin to look at buffers without holding them
+ *
+ * What mrg_registry_peek() finds is there until the same thread's
+ * mrg_registry_leave().  In between the thread must not register, unregister or
+ * close, and should be brief: who unregisters waits for it.  May be nested.
+ */
+MRG_API void mrg_registry_enter(void);
+/** mrg_registry_leave() - end it */
+MRG_API void mrg_registry_leave(void);
+/** mrg_registry_peek() - as mrg_registry_find(), without holding @buffer;
+ *  between mrg_registry_enter() and mrg_registry_leave() */
+MRG_API int mrg_registry_peek(struct mrg_registry *registry,
+			      enum mrg_protocol protocol, size_t device,
+			      uint64_t addr, uint64_t length,
+			      uint64_t *covered, struct mrg_buffer **buffer);
+
 /** mrg_buffer_hold() - hold a buffer once more, as each transfer does until it
- *  is complete.  @buffer is registered or held.  0; -EBUSY: it is being
- *  unregistered. */
+ *  is complete.  @buffer is registered, held or peeked at.  0; -EBUSY: it
+ *  is being unregistered. */
 MRG_API int mrg_buffer_hold(struct mrg_buffer *buffer);
 /** mrg_buffer_put() - let go of it; NULL is allowed */
 MRG_API void mrg_buffer_put(struct mrg_buffer *buffer);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the registry itself costs, with entries that cost nothing: a look-up of
+ * a range among 1,000,000 buffers takes at most 200 ns (median), is no slower
+ * with 8 reading threads, and the millionth registration costs at most twice
+ * the thousandth.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "engine/registry.h"
+
+#define BUFFERS		1000000
+#define STEP		0x200000ull	/* a buffer every 2 MiB, in mixed order */
+#define LENGTH		0x180000ull
+#define BATCH		64		/* look-ups between two looks at the clock */
+#define SAMPLES		20000
+#define THREADS		8
+#define ROUNDS		5
+#define WINDOW		1000		/* registrations that are timed */
+#define GROUP		10		/* between two looks at the clock */
+#define BAR_NS		200.0
+#define BAR_THREADS	1.15		/* the clock's and the machine's error */
+#define BAR_GROWTH	2.0
+
+static struct mrg_registry *registry;
+static struct mrg_buffer **buffers;
+static uint32_t *order;
+
+static double now_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static uint64_t next_random(uint64_t *x)
+{
+	*x = *x * 6364136223846793005ull + 1442695040888963407ull;
+	return *x >> 33;
+}
+
+static uint64_t address(uint32_t n)
+{
+	return 0x10000000000ull + n * STEP;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), by_value);
+	return values[count / 2];
+}
+
+/* Entries that cost nothing: what is measured is the registry. */
+static int idle_device(struct mrg_registry *in, struct registry_device *device)
+{
+	(void)in, (void)device;
+	return 0;
+}
+
+static int idle_add(struct mrg_registry *in, struct registry_request *request,
+		    uint32_t protocols, size_t device, enum mrg_protocol *made, void **entry,
+		    struct mrg_error *error)
+{
+	static char something;
+
+	(void)in, (void)request, (void)protocols, (void)device, (void)error;
+	*made = MRG_PROTO_VERBS;
+	*entry = &something;
+	return 0;
+}
+
+static int idle_remove(struct mrg_registry *in, enum mrg_protocol protocol, void *entry,
+		       struct mrg_error *error)
+{
+	(void)in, (void)protocol, (void)entry, (void)error;
+	return 0;
+}
+
+static const struct registry_ops idle_ops = {
+	.device = idle_device,
+	.add = idle_add,
+	.remove = idle_remove,
+};
+
+static void add(uint32_t n)
+{
+	assert_int_equal(mrg_buffer_register(registry, address(order[n]), LENGTH, NULL,
+					     &buffers[n]), 0);
+}
+
+/* Registers up to @end; what each of GROUP at a time costs, into @ns. */
+static void add_timed(uint32_t start, uint32_t end, double *ns)
+{
+	for (uint32_t n = start; n < end; n += GROUP) {
+		double before = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+		for (uint32_t i = n; i < n + GROUP; i++)
+			add(i);
+		*ns++ = (now_ns(CLOCK_THREAD_CPUTIME_ID) - before) / GROUP;
+	}
+}
+
+static void open_and_shuffle(void)
+{
+	static const struct mrg_registry_device device;
+	const struct mrg_registry_opts opts = {
+		.size = sizeof(opts), .devices = &device, .device_count = 1,
+	};
+	uint64_t x = 1;
+
+	assert_int_equal(registry_open_with(&registry, &opts, &idle_ops), 0);
+	buffers = calloc(BUFFERS, sizeof(*buffers));
+	order = calloc(BUFFERS, sizeof(*order));
+	for (uint32_t i = 0; i < BUFFERS; i++) {
+		uint32_t j = (uint32_t)(next_random(&x) % (i + 1));
+
+		order[i] = order[j];
+		order[j] = i;
+	}
+}
+
+static void the_millionth_costs_at_most_twice_the_thousandth(void **state)
+{
+	double early[WINDOW / GROUP], late[WINDOW / GROUP], thousandth, millionth;
+
+	(void)state;
+	for (uint32_t n = 0; n < WINDOW / 2; n++)
+		add(n);
+	add_timed(WINDOW / 2, WINDOW / 2 + WINDOW, early);
+	for (uint32_t n = WINDOW / 2 + WINDOW; n < BUFFERS - WINDOW; n++)
+		add(n);
+	add_timed(BUFFERS - WINDOW, BUFFERS, late);
+	thousandth = median(early, WINDOW / GROUP);
+	millionth = median(late, WINDOW / GROUP);
+	print_message("# registration: thousandth %.0f ns, millionth %.0f ns, %.2f times\n",
+		      thousandth, millionth, millionth / thousandth);
+	assert_true(millionth <= BAR_GROWTH * thousandth);
+}
+
+/* A batch of look-ups of 4 KiB at random places: ns each. */
+static double look_up(uint64_t *x)
+{
+	double before = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	for (int i = 0; i < BATCH; i++) {
+		uint64_t r = next_random(x);
+		uint64_t at = address((uint32_t)(r % BUFFERS)) + (r >> 8) % (LENGTH - 4096);
+		struct mrg_buffer *buffer;
+
+		if (mrg_registry_find(registry, MRG_PROTO_VERBS, 0, at, 4096, NULL, &buffer))
+			abort();
+		mrg_buffer_put(buffer);
+	}
+	return (now_ns(CLOCK_THREAD_CPUTIME_ID) - before) / BATCH;
+}
+
+struct reader {
+	pthread_t thread;
+	uint64_t seed;
+	double median;
+};
+
+static void *read_all(void *arg)
+{
+	struct reader *reader = arg;
+	double *ns = calloc(SAMPLES, sizeof(*ns));
+
+	for (int i = 0; i < SAMPLES; i++)
+		ns[i] = look_up(&reader->seed);
+	reader->median = median(ns, SAMPLES);
+	free(ns);
+	return NULL;
+}
+
+/* The slowest of @count threads, in CPU time: there may be fewer cores. */
+static double slowest(unsigned int count, uint64_t seed)
+{
+	struct reader readers[THREADS];
+	double worst = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		readers[i].seed = seed + i;
+		assert_int_equal(pthread_create(&readers[i].thread, NULL, read_all,
+						&readers[i]), 0);
+	}
+	for (unsigned int i = 0; i < count; i++) {
+		pthread_join(readers[i].thread, NULL);
+		worst = readers[i].median > worst ? readers[i].median : worst;
+	}
+	return worst;
+}
+
+/* In turns, since others use this machine too. */
+static void a_look_up_keeps_the_bar_with_any_number_of_readers(void **state)
+{
+	double one[ROUNDS], eight[ROUNDS], a, b;
+
+	(void)state;
+	for (int i = 0; i < ROUNDS; i++) {
+		one[i] = slowest(1, (uint64_t)i);
+		eight[i] = slowest(THREADS, (uint64_t)i);
+	}
+	a = median(one, ROUNDS);
+	b = median(eight, ROUNDS);
+	print_message("# look-up among %d buffers, held and put: %.0f ns, with %d readers %.0f ns\n",
+		      BUFFERS, a, THREADS, b);
+	assert_true(a <= BAR_NS);
+	assert_true(b <= BAR_THREADS * a);
+}
+
+static void closing_takes_all_of_them_back(void **state)
+{
+	(void)state;
+	assert_int_equal(mrg_registry_close(registry), 0);
+	free(buffers);
+	free(order);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_millionth_costs_at_most_twice_the_thousandth),
+		cmocka_unit_test(a_look_up_keeps_the_bar_with_any_number_of_readers),
+		cmocka_unit_test(closing_takes_all_of_them_back),
+	};
+
+	open_and_shuffle();
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("cost of the registry", tests, NULL, NULL);
+}
