@@ -8,6 +8,7 @@
 #include "gpu/double/unit.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 
 #include "gpu/vmm.h"
 
@@ -147,6 +148,31 @@ static void vmm_memory_is_one_dmabuf_a_chunk(void **state)
 	mrg_gpu_close(gpu);
 }
 
+/* The runtime answers a lack of descriptors as it does a lack of memory. */
+static void running_out_of_descriptors_is_not_called_out_of_memory(void **state)
+{
+	struct mrg_error error;
+	struct rlimit old, low;
+	struct unit_vmm vmm;
+	int ret;
+
+	(void)state;
+	open_as(ROCM(7, 0));
+	vmm = unit_vmm(two, 2);
+	getrlimit(RLIMIT_NOFILE, &old);
+	low = old;
+	low.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &low);
+	ret = mrg_gpu_export(gpu, vmm.addr, vmm.size, NULL, &out);
+	setrlimit(RLIMIT_NOFILE, &old);
+	assert_int_equal(ret, -EMFILE);
+	assert_int_equal(mrg_gpu_last_error(gpu, &error), 0);
+	assert_non_null(strstr(error.cause, "can open no more files"));
+	assert_non_null(strstr(error.remedy, "GPU memory did not"));
+	unit_vmm_free(vmm);
+	mrg_gpu_close(gpu);
+}
+
 static void managed_memory_is_refused(void **state)
 {
 	uint64_t addr;
@@ -230,6 +256,7 @@ int main(void)
 		cmocka_unit_test(the_current_device_is_left_as_it_was),
 		cmocka_unit_test(the_offset_is_that_of_the_pointer_in_the_dmabuf),
 		cmocka_unit_test(vmm_memory_is_one_dmabuf_a_chunk),
+		cmocka_unit_test(running_out_of_descriptors_is_not_called_out_of_memory),
 		cmocka_unit_test(managed_memory_is_refused),
 		cmocka_unit_test(chunks_come_back_whatever_the_import_takes),
 		cmocka_unit_test(descriptors_stay_open_until_access_is_set),

@@ -11,7 +11,10 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "tools/json.c"
 #include "tools/pattern.c"
+#include "tools/selftest_report.c"
+#include "tools/term.c"
 #include "tools/verify.c"
 #include "tools/verify_spans.c"
 
@@ -291,6 +294,27 @@ static void words_turn_back_into_their_offset(void **state)
 	assert_false(pattern_origin(0x123456789abcdef0, 1ULL << 40, &offset, &round));
 }
 
+static bool hints_at(enum mrg_verdict predicted, bool raw, const char *words)
+{
+	const struct selftest_args args = { .raw = raw };
+	const struct selftest_result result = { .wrong = 4096, .has_prediction = true,
+						.predicted.verdict = predicted };
+
+	return strstr(selftest_hint(&args, &result), words);
+}
+
+/* The same bytes are wrong; what one MR does on this kernel tells whose they are. */
+static void where_one_mr_is_safe_the_program_is_pointed_at(void **state)
+{
+	(void)state;
+	assert_true(hints_at(MRG_SAFE, true, "block walk is not the cause"));
+	assert_true(hints_at(MRG_SAFE, true, "32-bit offsets in the program"));
+	assert_true(hints_at(MRG_WRAPS, true, "as foretold"));
+	assert_true(hints_at(MRG_SAFE, false, "please report it"));
+	assert_string_equal(distance_text(-(int64_t)(4 * GIB)).text, "X - 2^32");
+	assert_string_equal(distance_text(8 * GIB).text, "X + 2^33");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +326,7 @@ int main(void)
 		cmocka_unit_test(bytes_found_nowhere_are_lost_and_not_guessed),
 		cmocka_unit_test(spans_reach_the_last_byte_and_meet_at_2_gib),
 		cmocka_unit_test(words_turn_back_into_their_offset),
+		cmocka_unit_test(where_one_mr_is_safe_the_program_is_pointed_at),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
