@@ -15,7 +15,9 @@ enum mrg_exit {
 	EXIT_AT_RISK = 3,
 };
 
+int cmd_bench(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_copy(int argc, char **argv);
 int cmd_demo(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_gpu(int argc, char **argv);
@@ -24,6 +26,7 @@ int cmd_layout(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_vma(int argc, char **argv);
 
 #endif

@@ -46,6 +46,10 @@ static const struct command commands[] = {
 	  "guard the registrations of a program that nobody will change" },
 	{ "selftest", cmd_selftest, GROUP_DATA,
 	  "move blocks through an RDMA device and compare every byte" },
+	{ "serve", cmd_serve, GROUP_DATA, "let others copy a file or memory" },
+	{ "copy", cmd_copy, GROUP_DATA, "copy a file from or to a server" },
+	{ "bench", cmd_bench, GROUP_DATA,
+	  "measure bandwidth and latency to a server" },
 	{ "demo", cmd_demo, GROUP_DATA,
 	  "the fault and its cure, on the test ground" },
 };

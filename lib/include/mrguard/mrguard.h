@@ -11,6 +11,7 @@
 #include <mrguard/pool.h>
 #include <mrguard/region.h>
 #include <mrguard/share.h>
+#include <mrguard/transfer.h>
 #include <mrguard/vma.h>
 
 #endif /* MRGUARD_MRGUARD_H */

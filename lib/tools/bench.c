@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: MIT */
+/* mrguard bench: bandwidth and latency over RDMA, to a `mrguard serve'. */
+#include <argp.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+#include "buffer_args.h"
+#include "commands.h"
+#include "fail.h"
+
+#define MAX_BATCH	4096
+#define MAX_FLIGHT	1024
+#define MAX_THREADS	64
+#define MAX_SAMPLES	1000000
+#define WARM_UP		16	/* operations that are not counted */
+#define CHECK_ROUNDS	8
+#define MIB		1048576.0
+
+enum {
+	KEY_OP = 0x100,
+	KEY_SIZES,
+	KEY_BATCH,
+	KEY_FLIGHT,
+	KEY_THREADS,
+	KEY_SECONDS,
+	KEY_CHECK,
+	KEY_EVENTS,
+	KEY_ONLY,
+	KEY_JSON,
+	KEY_PLOT,
+};
+
+static const struct argp_option options[] = {
+	{ NULL, 0, NULL, 0, "What is measured:", 1 },
+	{ "op", KEY_OP, "LIST", 0,
+	  "read, write and both (each way at once), with commas (read,write)", 0 },
+	{ "sizes", KEY_SIZES, "LIST", 0,
+	  "Bytes of an operation, with commas (64,4K,64K,1M)", 0 },
+	{ "batch", KEY_BATCH, "N", 0, "Operations of a request (1)", 0 },
+	{ "flight", KEY_FLIGHT, "N", 0, "Requests at a time (16)", 0 },
+	{ "threads", KEY_THREADS, "N", 0, "Threads, each with an endpoint (1)", 0 },
+	{ "seconds", KEY_SECONDS, "N", 0, "Of each measurement (1)", 0 },
+	{ "only", KEY_ONLY, "WHICH", 0, "bandwidth or latency", 0 },
+	{ "events", KEY_EVENTS, NULL, 0, "Sleep for completions, do not poll", 0 },
+	{ "check", KEY_CHECK, NULL, 0,
+	  "Also write patterns, read them back and compare every byte", 0 },
+	{ NULL, 0, NULL, 0, "Output:", 2 },
+	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
+	{ "plot", KEY_PLOT, "FILE", 0, "Draw FILE.svg or FILE.png, by gnuplot", 0 },
+	{ 0 },
+};
+
+/* ---- options ---- */
+
+static void parse_ops(struct argp_state *state, char *list)
+{
+	struct bench_args *args = state->input;
+	char *save = NULL;
+
+	args->op_count = 0;
+	for (char *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		int op = BENCH_READ;
+
+		while (op <= BENCH_BOTH && strcmp(word, bench_op_name((enum bench_op)op)))
+			op++;
+		if (op > BENCH_BOTH || args->op_count == 3)
+			argp_error(state, "--op: expected read, write or both, read \"%s\"", word);
+		else
+			args->ops[args->op_count++] = (enum bench_op)op;
+	}
+}
+
+static void parse_sizes(struct argp_state *state, char *list)
+{
+	struct bench_args *args = state->input;
+	char *save = NULL;
+
+	args->size_count = 0;
+	for (char *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		uint64_t size = arg_size(state, "--sizes", word);
+
+		if (!size || args->size_count == BENCH_SIZES)
+			argp_error(state, "--sizes: expected up to %d sizes of at least 1",
+				   BENCH_SIZES);
+		else
+			args->sizes[args->size_count++] = size;
+	}
+}
+
+static uint32_t between(struct argp_state *state, const char *option, const char *arg,
+			uint32_t most)
+{
+	uint64_t value = arg_size(state, option, arg);
+
+	if (!value || value > most)
+		argp_error(state, "%s: expected 1 to %u, read \"%s\"", option, most, arg);
+	return (uint32_t)value;
+}
+
+static void parse_seconds(struct argp_state *state, const char *arg)
+{
+	struct bench_args *args = state->input;
+	char *end;
+
+	args->seconds = strtod(arg, &end);
+	if (*end || end == arg || !(args->seconds > 0 && args->seconds <= 3600))
+		argp_error(state, "--seconds: expected up to 3600, read \"%s\"", arg);
+}
+
+static void parse_only(struct argp_state *state, const char *arg)
+{
+	struct bench_args *args = state->input;
+
+	args->no_bandwidth = !strcmp(arg, "latency");
+	args->no_latency = !strcmp(arg, "bandwidth");
+	if (!args->no_bandwidth && !args->no_latency)
+		argp_error(state, "--only: expected bandwidth or latency, read \"%s\"", arg);
+}
+
+static error_t parse_numbers(int key, char *arg, struct argp_state *state)
+{
+	struct bench_args *args = state->input;
+
+	switch (key) {
+	case KEY_OP:
+		parse_ops(state, arg);
+		return 0;
+	case KEY_SIZES:
+		parse_sizes(state, arg);
+		return 0;
+	case KEY_BATCH:
+		args->batch = between(state, "--batch", arg, MAX_BATCH);
+		return 0;
+	case KEY_FLIGHT:
+		args->flight = between(state, "--flight", arg, MAX_FLIGHT);
+		return 0;
+	case KEY_THREADS:
+		args->threads = between(state, "--threads", arg, MAX_THREADS);
+		return 0;
+	case KEY_SECONDS:
+		parse_seconds(state, arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct bench_args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->fabric;
+		return 0;
+	case KEY_ONLY:
+		parse_only(state, arg);
+		return 0;
+	case KEY_CHECK:
+		args->check = true;
+		return 0;
+	case KEY_EVENTS:
+		args->events = true;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case KEY_PLOT:
+		args->plot = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (args->peer)
+			argp_error(state, "expected one peer, read \"%s\" as well", arg);
+		args->peer = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!args->peer)
+			argp_error(state, "give the peer, HOST:PORT");
+		return 0;
+	default:
+		return parse_numbers(key, arg, state);
+	}
+}
+
+static const struct argp_child children[] = { { &fabric_argp, 0, NULL, 0 }, { 0 } };
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "HOST:PORT",
+	.doc = "Measure bandwidth and latency over RDMA to a host that runs "
+	       "`mrguard serve --memory=SIZE --writable'.",
+	.children = children,
+};
+
+/* ---- a thread's endpoint and memory ---- */
+
+struct bench;
+
+struct runner {
+	struct bench *bench;
+	pthread_t thread;
+	struct mrg_ep *ep;
+	struct fabric_offer offer;
+	struct fabric_buffer buffer;
+	uint64_t from;		/* its part of the peer's memory */
+	uint64_t room;
+	struct mrg_op *ops;
+	struct mrg_local *parts;
+	struct fabric fabric;	/* a copy: failures are its own */
+	uint64_t count;		/* operations */
+	double seconds;
+	int ret;
+};
+
+struct bench {
+	struct bench_args args;
+	struct fabric fabric;
+	struct runner runners[MAX_THREADS];
+	struct bench_row row;
+	pthread_barrier_t start;
+	double *samples;
+};
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* Slots are used again and again, as a ring of messages would be. */
+static uint64_t slots(const struct runner *r, uint64_t size)
+{
+	uint64_t n = r->room / size;
+
+	return n < MAX_BATCH ? n : MAX_BATCH;
+}
+
+static void plan_ops(struct runner *r, enum bench_op op, uint64_t size, uint32_t count)
+{
+	uint64_t n = slots(r, size);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t at = i % n * size;
+		bool read = op == BENCH_READ || (op == BENCH_BOTH && i % 2);
+
+		r->parts[i] = (struct mrg_local){ r->buffer.mr,
+						  (uintptr_t)r->buffer.bytes + at, size };
+		r->ops[i] = (struct mrg_op){ read ? MRG_OP_READ : MRG_OP_WRITE, 1,
+			&r->parts[i], r->offer.remote,
+			mrg_remote_addr(r->offer.remote) + r->from + at };
+	}
+}
+
+static void sleep_for_completion(struct runner *r)
+{
+	struct pollfd p = { .fd = mrg_ep_fd(r->ep), .events = POLLIN };
+
+	if (!mrg_ep_arm(r->ep))
+		poll(&p, 1, -1);
+}
+
+/* At least one request that is done; their number or -errno. */
+static int collect(struct runner *r)
+{
+	struct mrg_done done[64];
+	int n, ret = 0;
+
+	while (!(n = mrg_poll(r->ep, done, 64)))
+		if (r->bench->args.events)
+			sleep_for_completion(r);
+	for (int i = 0; i < n; i++) {
+		if (done[i].status) {
+			mrg_request_error(done[i].request, &r->fabric.error);
+			ret = done[i].status;
+		}
+		mrg_request_free(done[i].request);
+	}
+	return ret ? ret : n;
+}
+
+static int submit(struct runner *r, const struct mrg_op *ops, uint32_t count)
+{
+	int ret = mrg_submit(r->ep, ops, count, NULL, NULL);
+
+	if (ret)
+		mrg_transfer_last_error(r->fabric.transfer, &r->fabric.error);
+	return ret;
+}
+
+/* ---- bandwidth ---- */
+
+static void *run_bandwidth(void *arg)
+{
+	struct runner *r = arg;
+	const struct bench_args *args = &r->bench->args;
+	uint32_t in_flight = 0;
+	double start, end;
+	int n;
+
+	pthread_barrier_wait(&r->bench->start);
+	start = now_us();
+	end = start + args->seconds * 1e6;
+	r->count = 0;
+	do {
+		while (in_flight < args->flight && !r->ret && now_us() < end) {
+			r->ret = submit(r, r->ops, args->batch);
+			in_flight += !r->ret;
+		}
+		if (!in_flight)
+			break;
+		n = collect(r);
+		if (n < 0) {
+			r->ret = n;
+			break;
+		}
+		in_flight -= (uint32_t)n;
+		r->count += (uint64_t)n * args->batch;
+	} while (in_flight || !r->ret);
+	r->seconds = (now_us() - start) / 1e6;
+	return NULL;
+}
+
+static int first_failure(struct bench *b)
+{
+	for (uint32_t i = 0; i < b->args.threads; i++) {
+		if (!b->runners[i].ret)
+			continue;
+		b->fabric.error = b->runners[i].fabric.error;
+		return b->runners[i].ret;
+	}
+	return 0;
+}
+
+static int bandwidth(struct bench *b)
+{
+	uint64_t count = 0;
+	double seconds = 0;
+
+	pthread_barrier_init(&b->start, NULL, b->args.threads);
+	for (uint32_t i = 0; i < b->args.threads; i++) {
+		plan_ops(&b->runners[i], b->row.op, b->row.size, b->args.batch);
+		pthread_create(&b->runners[i].thread, NULL, run_bandwidth, &b->runners[i]);
+	}
+	for (uint32_t i = 0; i < b->args.threads; i++) {
+		pthread_join(b->runners[i].thread, NULL);
+		count += b->runners[i].count;
+		if (b->runners[i].seconds > seconds)
+			seconds = b->runners[i].seconds;
+	}
+	pthread_barrier_destroy(&b->start);
+	b->row.ops_s = (double)count / seconds;
+	b->row.mib_s = b->row.ops_s * (double)b->row.size / MIB;
+	return first_failure(b);
+}
+
+/* ---- latency: one operation at a time ---- */
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double percentile(const double *samples, uint64_t count, double share)
+{
+	uint64_t at = (uint64_t)(share * (double)(count - 1) + 0.5);
+
+	return samples[at];
+}
+
+static void summarise(struct bench *b, uint64_t count)
+{
+	struct bench_row *row = &b->row;
+
+	qsort(b->samples, count, sizeof(*b->samples), by_value);
+	row->samples = count;
+	row->min = b->samples[0];
+	row->p50 = percentile(b->samples, count, 0.5);
+	row->p90 = percentile(b->samples, count, 0.9);
+	row->p99 = percentile(b->samples, count, 0.99);
+	row->p999 = percentile(b->samples, count, 0.999);
+	row->max = b->samples[count - 1];
+}
+
+static int latency(struct bench *b)
+{
+	struct runner *r = &b->runners[0];
+	double end = now_us() + b->args.seconds * 1e6, before;
+	uint64_t count = 0;
+	int ret = 0;
+
+	plan_ops(r, b->row.op, b->row.size, 2);
+	for (uint64_t i = 0; count < MAX_SAMPLES && (!count || now_us() < end); i++) {
+		before = now_us();
+		ret = submit(r, &r->ops[i % 2], 1);
+		if (!ret)
+			ret = collect(r);
+		if (ret < 0)
+			break;
+		if (i >= WARM_UP)
+			b->samples[count++] = now_us() - before;
+	}
+	if (ret < 0) {
+		b->fabric.error = r->fabric.error;
+		return ret;
+	}
+	summarise(b, count);
+	return 0;
+}
+
+/* ---- data ---- */
+
+static uint64_t pattern(uint64_t round, uint64_t at)
+{
+	uint64_t x = (round << 40 ^ at) * 0x9fb21c651e98df25ULL;
+
+	return x ^ x >> 31;
+}
+
+static int wait_for(struct runner *r)
+{
+	int n = collect(r);
+
+	return n < 0 ? n : 0;
+}
+
+/* Patterns there and back, by operations of the size that is measured. */
+static int check_round(struct bench *b, struct runner *r, uint64_t round)
+{
+	uint64_t size = b->row.size, n = slots(r, size), words;
+	uint64_t *at = (uint64_t *)r->buffer.bytes;
+	uint32_t count = (uint32_t)(n < b->args.batch ? n : b->args.batch);
+	int ret;
+
+	words = (count * size + 7) / 8;
+	for (uint64_t i = 0; i < words; i++)
+		at[i] = pattern(round, i);
+	plan_ops(r, BENCH_WRITE, size, count);
+	ret = submit(r, r->ops, count);
+	if (!ret)
+		ret = wait_for(r);
+	memset(at, 0x5a, words * 8);
+	plan_ops(r, BENCH_READ, size, count);
+	if (!ret)
+		ret = submit(r, r->ops, count);
+	if (!ret)
+		ret = wait_for(r);
+	for (uint64_t i = 0; i < count * size && !ret; i++) {
+		uint64_t word = pattern(round, i / 8);
+
+		b->row.wrong += r->buffer.bytes[i] != ((unsigned char *)&word)[i % 8];
+	}
+	b->row.checked += count * size;
+	return ret;
+}
+
+static int check(struct bench *b)
+{
+	struct runner *r = &b->runners[0];
+	int ret = 0;
+
+	for (uint64_t round = 0; round < CHECK_ROUNDS && !ret; round++)
+		ret = check_round(b, r, round);
+	if (ret)
+		b->fabric.error = r->fabric.error;
+	return ret;
+}
+
+/* ---- start and end ---- */
+
+static uint64_t largest(const struct bench_args *args)
+{
+	uint64_t most = 0;
+
+	for (unsigned int i = 0; i < args->size_count; i++)
+		most = args->sizes[i] > most ? args->sizes[i] : most;
+	return most;
+}
+
+static int check_room(struct bench *b, struct runner *r, uint32_t number)
+{
+	uint64_t need = largest(&b->args);
+
+	if (!r->offer.writable)
+		return fail_set(&b->fabric.error, -EACCES, "bench",
+				"Start the server with --memory=SIZE --writable.",
+				"%s may not be written", r->offer.name);
+	r->room = r->offer.length / b->args.threads / 8 * 8;
+	r->from = r->room * number;
+	if (r->room >= need)
+		return 0;
+	return fail_set(&b->fabric.error, -ERANGE, "bench",
+			"Serve more, or measure smaller sizes.",
+			"%s has %llu bytes, and %u threads with %llu bytes each need more",
+			r->offer.name, (unsigned long long)r->offer.length,
+			b->args.threads, (unsigned long long)need);
+}
+
+static int start_runner(struct bench *b, uint32_t number)
+{
+	struct runner *r = &b->runners[number];
+	uint64_t most = 64 << 20;
+	int ret;
+
+	r->bench = b;
+	ret = fabric_connect(&b->fabric, b->args.peer, &r->ep);
+	if (!ret)
+		ret = fabric_take_offer(&b->fabric, r->ep, &r->offer);
+	if (!ret)
+		ret = check_room(b, r, number);
+	if (ret)
+		return ret;
+	if (r->room > most && largest(&b->args) < most)
+		r->room = most;
+	r->ops = calloc(MAX_BATCH, sizeof(*r->ops));
+	r->parts = calloc(MAX_BATCH, sizeof(*r->parts));
+	if (!r->ops || !r->parts)
+		return fail_set(&b->fabric.error, -ENOMEM, "bench", "", "no memory");
+	ret = fabric_alloc(&b->fabric, r->room, IBV_ACCESS_LOCAL_WRITE, &r->buffer);
+	/* Pages that are not there yet would be measured as well. */
+	if (!ret)
+		memset(r->buffer.bytes, 0x33, r->buffer.length);
+	r->fabric = b->fabric;
+	return ret;
+}
+
+static void end_runner(struct runner *r)
+{
+	mrg_ep_close(r->ep);
+	mrg_remote_free(r->offer.remote);
+	fabric_free(&r->buffer);
+	free(r->ops);
+	free(r->parts);
+}
+
+static int measure(struct bench *b)
+{
+	int ret = 0;
+
+	if (!b->args.no_latency)
+		ret = latency(b);
+	if (!ret && !b->args.no_bandwidth)
+		ret = bandwidth(b);
+	if (!ret && b->args.check)
+		ret = check(b);
+	return ret;
+}
+
+static int measure_all(struct bench *b, struct bench_row *rows, unsigned int *count)
+{
+	struct bench_args *args = &b->args;
+	int ret = 0;
+
+	if (!args->json)
+		bench_text(args, NULL);
+	for (unsigned int o = 0; o < args->op_count && !ret; o++)
+		for (unsigned int i = 0; i < args->size_count && !ret; i++) {
+			b->row = (struct bench_row){ .op = args->ops[o],
+						     .size = args->sizes[i] };
+			ret = measure(b);
+			if (ret)
+				break;
+			rows[(*count)++] = b->row;
+			if (!args->json)
+				bench_text(args, &b->row);
+		}
+	return ret;
+}
+
+static int report(struct bench *b, const struct bench_row *rows, unsigned int count)
+{
+	struct mrg_ep_stats stats;
+	uint64_t wrong = 0;
+	int ret = 0;
+
+	mrg_ep_stats(b->runners[0].ep, &stats);
+	if (b->args.json)
+		bench_json(&b->args, rows, count, &stats);
+	if (b->args.plot)
+		ret = bench_plot(&b->args, rows, count, &b->fabric.error);
+	for (unsigned int i = 0; i < count; i++)
+		wrong += rows[i].wrong;
+	if (wrong && !ret)
+		ret = fail_set(&b->fabric.error, -EBADMSG, "check",
+			       "Run `mrguard selftest' on both hosts.",
+			       "%llu bytes are wrong", (unsigned long long)wrong);
+	return ret;
+}
+
+static int bench(struct bench *b)
+{
+	struct bench_row rows[3 * BENCH_SIZES];
+	unsigned int count = 0;
+	int ret = fabric_open(&b->fabric, &b->args.fabric);
+
+	b->samples = calloc(MAX_SAMPLES, sizeof(*b->samples));
+	if (!ret && !b->samples)
+		ret = fail_set(&b->fabric.error, -ENOMEM, "bench", "", "no memory");
+	for (uint32_t i = 0; i < b->args.threads && !ret; i++)
+		ret = start_runner(b, i);
+	if (!ret)
+		ret = measure_all(b, rows, &count);
+	if (!ret)
+		ret = report(b, rows, count);
+	for (uint32_t i = 0; i < b->args.threads; i++)
+		end_runner(&b->runners[i]);
+	free(b->samples);
+	if (b->fabric.verbs)
+		fabric_close(&b->fabric);
+	return ret;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+	static struct bench b = { .args = {
+		.ops = { BENCH_READ, BENCH_WRITE }, .op_count = 2,
+		.sizes = { 64, 4096, 65536, 1 << 20 }, .size_count = 4,
+		.batch = 1, .flight = 16, .threads = 1, .seconds = 1 } };
+	int ret;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &b.args);
+	ret = bench(&b);
+	if (ret)
+		fail_print(argv[0], &b.fabric.error);
+	return ret ? EXIT_FAILED : EXIT_OK;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/* mrguard serve: a file or plain memory, for `mrguard copy' and `bench'. */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "buffer_args.h"
+#include "commands.h"
+#include "fabric.h"
+#include "fail.h"
+#include "json.h"
+#include "term.h"
+
+#define ACCEPT_MS	500
+
+enum {
+	KEY_LISTEN = 0x100,
+	KEY_PORT,
+	KEY_MEMORY,
+	KEY_WRITABLE,
+	KEY_ONCE,
+};
+
+static const struct argp_option options[] = {
+	{ NULL, 0, NULL, 0, "What is served:", 1 },
+	{ "memory", KEY_MEMORY, "SIZE", 0, "Memory of zeros in place of a file", 0 },
+	{ "writable", KEY_WRITABLE, NULL, 0,
+	  "Clients may write; a file is replaced when one has finished", 0 },
+	{ NULL, 0, NULL, 0, "To whom:", 2 },
+	{ "listen", KEY_LISTEN, "ADDRESS", 0, "Where clients come in (all addresses)", 0 },
+	{ "port", KEY_PORT, "PORT", 0, "TCP port (" FABRIC_PORT "), 0 = any free one", 0 },
+	{ "once", KEY_ONCE, NULL, 0, "End when the first client has gone", 0 },
+	{ 0 },
+};
+
+struct serve_args {
+	struct fabric_args fabric;
+	const char *file;
+	const char *listen;
+	const char *port;
+	uint64_t memory;
+	bool writable;
+	bool once;
+};
+
+static void check_args(struct argp_state *state)
+{
+	const struct serve_args *args = state->input;
+
+	if (!args->file == !args->memory)
+		argp_error(state, "give a FILE or --memory");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct serve_args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->fabric;
+		return 0;
+	case KEY_LISTEN:
+		args->listen = arg;
+		return 0;
+	case KEY_PORT:
+		args->port = arg;
+		return 0;
+	case KEY_MEMORY:
+		args->memory = arg_size(state, "--memory", arg);
+		return 0;
+	case KEY_WRITABLE:
+		args->writable = true;
+		return 0;
+	case KEY_ONCE:
+		args->once = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (args->file)
+			argp_error(state, "expected one file, read \"%s\" as well", arg);
+		args->file = arg;
+		return 0;
+	case ARGP_KEY_END:
+		check_args(state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child children[] = { { &fabric_argp, 0, NULL, 0 }, { 0 } };
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse_option,
+	.args_doc = "FILE\n--memory=SIZE",
+	.doc = "Serve a file or memory over RDMA, for `mrguard copy' and `mrguard "
+	       "bench'."
+	       "\v"
+	       "Whoever reaches the port can read what is served, and with --writable "
+	       "write it: there is no password and no encryption.  See "
+	       "mrguard-serve(1).",
+	.children = children,
+};
+
+/* ---- the file ---- */
+
+struct server {
+	struct serve_args args;
+	struct fabric fabric;
+	struct fabric_buffer buffer;
+	struct mrg_listener *listener;
+	pthread_mutex_t lock;	/* for storing */
+	unsigned int clients;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int number)
+{
+	(void)number;
+	stopped = 1;
+}
+
+static int cannot(struct server *s, const char *what)
+{
+	int err = errno;
+
+	return fail_set(&s->fabric.error, -err, what, "", "%s: cannot %s: %s",
+			s->args.file, what, strerror(err));
+}
+
+static int read_all(struct server *s, int fd)
+{
+	uint64_t at = 0;
+	ssize_t n;
+
+	while (at < s->buffer.length) {
+		n = pread(fd, s->buffer.bytes + at, s->buffer.length - at, (off_t)at);
+		if (n < 0)
+			return cannot(s, "read it");
+		if (!n)
+			return fail_set(&s->fabric.error, -EIO, "read", "",
+					"%s became shorter", s->args.file);
+		at += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int load_file(struct server *s, int access)
+{
+	struct stat info;
+	int fd = open(s->args.file, O_RDONLY | O_CLOEXEC), ret;
+
+	if (fd < 0)
+		return cannot(s, "open it");
+	ret = fstat(fd, &info) ? cannot(s, "ask for its size") : 0;
+	if (!ret && (!S_ISREG(info.st_mode) || !info.st_size))
+		ret = fail_set(&s->fabric.error, -EINVAL, "open",
+			       "Serve an ordinary file.",
+			       "%s is empty or no ordinary file", s->args.file);
+	if (!ret)
+		ret = fabric_alloc(&s->fabric, (uint64_t)info.st_size, access, &s->buffer);
+	if (!ret)
+		ret = read_all(s, fd);
+	close(fd);
+	return ret;
+}
+
+static int write_all(int fd, const unsigned char *bytes, uint64_t length)
+{
+	ssize_t n;
+
+	for (uint64_t at = 0; at < length; at += (uint64_t)n) {
+		n = write(fd, bytes + at, length - at);
+		if (n < 0)
+			return -errno;
+	}
+	return fsync(fd) ? -errno : 0;
+}
+
+/* Beside the file and then over it: nobody ever reads half of it. */
+static int store_file(struct server *s)
+{
+	char path[4096];
+	int fd, ret;
+
+	if (snprintf(path, sizeof(path), "%s.XXXXXX", s->args.file) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = write_all(fd, s->buffer.bytes, s->buffer.length);
+	close(fd);
+	if (!ret && rename(path, s->args.file))
+		ret = -errno;
+	if (ret)
+		unlink(path);
+	return ret;
+}
+
+/* ---- a client ---- */
+
+static json_t *answer_sum(struct server *s, json_t *order)
+{
+	json_int_t offset = -1, length = -1;
+
+	json_unpack(order, "{s:I, s:I}", "offset", &offset, "length", &length);
+	if (offset < 0 || length < 0 || (uint64_t)offset > s->buffer.length ||
+	    (uint64_t)length > s->buffer.length - (uint64_t)offset)
+		return json_pack("{s:s}", "error", "no such range");
+	return json_pack("{s:o}", "sum",
+			 json_hex(fabric_sum(FABRIC_SUM_START, s->buffer.bytes + offset,
+					     (uint64_t)length)));
+}
+
+static json_t *answer_store(struct server *s)
+{
+	int ret = -EACCES;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->args.writable)
+		ret = s->args.file ? store_file(s) : 0;
+	pthread_mutex_unlock(&s->lock);
+	return ret ? json_pack("{s:s}", "error", strerror(-ret)) :
+		     json_pack("{s:b}", "stored", s->args.file != NULL);
+}
+
+static json_t *answer(struct server *s, json_t *order)
+{
+	const char *what = json_string_value(json_object_get(order, "do"));
+
+	if (what && !strcmp(what, "sum"))
+		return answer_sum(s, order);
+	if (what && !strcmp(what, "store"))
+		return answer_store(s);
+	return json_pack("{s:s}", "error", "unknown order");
+}
+
+struct client {
+	struct server *server;
+	struct mrg_ep *ep;
+};
+
+static void serve_client(struct server *s, struct mrg_ep *ep)
+{
+	/* Its own failures are not the server's. */
+	struct fabric fabric = s->fabric;
+	json_t *order;
+	int ret = fabric_offer(&fabric, ep, &s->buffer,
+			       s->args.file ? s->args.file : "memory", s->args.writable);
+
+	while (!ret && !stopped) {
+		order = fabric_receive(&fabric, ep, ACCEPT_MS);
+		if (!order && fabric.error.code == -EAGAIN)
+			continue;
+		if (!order)
+			break;
+		ret = fabric_send(&fabric, ep, answer(s, order));
+		json_decref(order);
+	}
+	fprintf(stderr, "%s: %s\n", mrg_ep_peer(ep),
+		fabric.error.code == -ESHUTDOWN ? "done" : fabric.error.cause);
+}
+
+static void *client_main(void *arg)
+{
+	struct client client = *(struct client *)arg;
+
+	free(arg);
+	serve_client(client.server, client.ep);
+	mrg_ep_close(client.ep);
+	__atomic_sub_fetch(&client.server->clients, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+static void start_client(struct server *s, struct mrg_ep *ep)
+{
+	struct client *client = malloc(sizeof(*client));
+	pthread_t thread;
+
+	if (client) {
+		*client = (struct client){ s, ep };
+		__atomic_add_fetch(&s->clients, 1, __ATOMIC_SEQ_CST);
+		if (!pthread_create(&thread, NULL, client_main, client)) {
+			pthread_detach(thread);
+			return;
+		}
+		__atomic_sub_fetch(&s->clients, 1, __ATOMIC_SEQ_CST);
+	}
+	free(client);
+	mrg_ep_close(ep);
+}
+
+static unsigned int clients(struct server *s)
+{
+	return __atomic_load_n(&s->clients, __ATOMIC_SEQ_CST);
+}
+
+static void serve_all(struct server *s)
+{
+	bool came = false;
+	struct mrg_ep *ep;
+
+	while (!stopped && !(s->args.once && came && !clients(s))) {
+		if (mrg_listener_accept(s->listener, ACCEPT_MS, &ep))
+			continue;
+		start_client(s, ep);
+		came = true;
+	}
+	while (clients(s))
+		usleep(10000);
+}
+
+/* ---- start and end ---- */
+
+static int set_up(struct server *s)
+{
+	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+	int ret = fabric_open(&s->fabric, &s->args.fabric);
+
+	if (s->args.writable)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	if (!ret && s->args.file)
+		ret = load_file(s, access);
+	else if (!ret)
+		ret = fabric_alloc(&s->fabric, s->args.memory, access, &s->buffer);
+	if (!ret) {
+		ret = mrg_listener_open(s->fabric.transfer, s->args.listen,
+					s->args.port ? s->args.port : FABRIC_PORT,
+					&s->listener);
+		if (ret)
+			mrg_transfer_last_error(s->fabric.transfer, &s->fabric.error);
+	}
+	return ret;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+	struct sigaction action = { .sa_handler = stop };
+	struct server s = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	int ret;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &s.args);
+	ret = set_up(&s);
+	if (!ret) {
+		sigaction(SIGINT, &action, NULL);
+		sigaction(SIGTERM, &action, NULL);
+		printf("serving %s (%s%s) on port %u\n",
+		       s.args.file ? s.args.file : "memory",
+		       term_size(s.buffer.length).text,
+		       s.args.writable ? ", writable" : "",
+		       mrg_listener_port(s.listener));
+		fflush(stdout);
+		serve_all(&s);
+	}
+	mrg_listener_close(s.listener);
+	fabric_free(&s.buffer);
+	if (ret)
+		fail_print(argv[0], &s.fabric.error);
+	if (s.fabric.verbs)
+		fabric_close(&s.fabric);
+	return ret ? EXIT_FAILED : EXIT_OK;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Transfers over soft-RoCE, with real queue pairs and every byte compared: what
+ * the made-up device of tests/unit cannot show.  transfer_full.c has the long
+ * runs.
+ */
+#include "transfer_kit.h"
+
+static void sizes(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	static const uint64_t lengths[] = { 1, 2, 7, 64, 129, 4096, 4097, 65536,
+					    100001, MIB, 3 * MIB + 5 };
+	uint64_t wrong = 0;
+	int failed = 0;
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		uint64_t n = lengths[i], at = 3 * i, there = 40 - i;
+		struct mrg_local part;
+		struct mrg_op op = kit_op(MRG_OP_WRITE, &part, l, at, r, there, n);
+
+		kit_fill(l->bytes + at, n, i);
+		failed += kit_move(p->ep, &op, 1) != 0;
+		wrong += kit_wrong(r->bytes + there, n, i);
+		memset(l->bytes + at, 0, n);
+		op.code = MRG_OP_READ;
+		failed += kit_move(p->ep, &op, 1) != 0;
+		wrong += kit_wrong(l->bytes + at, n, i);
+	}
+	ok(!failed && !wrong, "each size from 1 byte to 3 MiB arrives, unaligned, by WRITE and READ");
+}
+
+#define BATCH 4096
+
+static void batch(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	static struct mrg_local parts[BATCH];
+	static struct mrg_op ops[BATCH];
+	uint64_t wrong = 0;
+
+	kit_fill(l->bytes, 512 * BATCH, 9);
+	for (uint64_t i = 0; i < BATCH; i++)
+		ops[i] = kit_op(MRG_OP_WRITE, &parts[i], l, 512 * i, r,
+				512 * (BATCH - 1 - i), 1 + i % 512);
+	ok(!kit_move(p->ep, ops, BATCH), "a batch of 4,096 is carried out");
+	for (uint64_t i = 0; i < BATCH; i++)
+		wrong += memcmp(l->bytes + 512 * i, r->bytes + 512 * (BATCH - 1 - i),
+				1 + i % 512) != 0;
+	ok(!wrong, "each of its 4,096 operations has moved its own bytes");
+}
+
+static void ranges(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	struct mrg_local parts[40];
+	struct mrg_op op = { MRG_OP_WRITE, 40, parts, r->remote, (uintptr_t)r->bytes + 11 };
+	uint64_t wrong = 0;
+	unsigned char *at;
+
+	for (uint64_t i = 0; i < 40; i++)
+		parts[i] = (struct mrg_local){ l->mr, (uintptr_t)l->bytes + i * 50021, 1000 + i };
+	kit_fill(l->bytes, 40 * 50021, 5);
+	ok(!kit_move(p->ep, &op, 1), "40 ranges over MRs of 64 KiB are gathered");
+	at = r->bytes + 11;
+	for (uint64_t i = 0; i < 40; at += 1000 + i, i++)
+		wrong += memcmp(at, l->bytes + i * 50021, 1000 + i) != 0;
+	memset(l->bytes, 0, 40 * 50021);
+	op.code = MRG_OP_READ;
+	ok(!kit_move(p->ep, &op, 1), "and scattered back");
+	at = r->bytes + 11;
+	for (uint64_t i = 0; i < 40; at += 1000 + i, i++)
+		wrong += memcmp(at, l->bytes + i * 50021, 1000 + i) != 0;
+	ok(!wrong, "to the places where they were");
+}
+
+static void bad_key(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	struct mrg_desc_piece piece = { .length = r->length, .wire = (uintptr_t)r->bytes,
+					.rkey = 0x00bad100 };
+	struct mrg_submit_opts opts = { .size = sizeof(opts) };
+	struct mrg_request *good[8], *bad;
+	struct mrg_remote *stale;
+	struct mrg_local parts[9];
+	struct mrg_result result;
+	int failed = 0;
+
+	if (mrg_remote_make((uintptr_t)r->bytes, &piece, 1, 0, &stale))
+		bail("mrg_remote_make");
+	for (uint64_t i = 0; i < 9; i++) {
+		struct mrg_op op = kit_op(MRG_OP_WRITE, &parts[i], l, i * 5000, r, i * 5000, 5000);
+
+		if (i == 4)
+			op.remote = stale;
+		failed += mrg_submit(p->ep, &op, 1, &opts, i == 4 ? &bad : &good[i > 4 ? i - 1 : i]) != 0;
+	}
+	failed += mrg_wait(bad, KIT_WAIT_MS) != 0;
+	mrg_request_result(bad, &result);
+	mrg_request_free(bad);
+	ok(!failed && result.status == -EACCES && result.side == MRG_SIDE_REMOTE &&
+	   result.key == piece.rkey, "a key that the peer does not have is named, with its side");
+	for (int i = 0; i < 8; i++)
+		failed += kit_finish(good[i], KIT_WAIT_MS) != 0;
+	ok(!failed, "requests before and behind it are carried out");
+	mrg_remote_free(stale);
+}
+
+static void sleeping(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	struct mrg_local part;
+	struct mrg_op op = kit_op(MRG_OP_WRITE, &part, l, 0, r, 0, 1000);
+	struct mrg_done done;
+	int good = 0;
+
+	for (int i = 0; i < 200; i++) {
+		if (mrg_submit(p->ep, &op, 1, NULL, NULL))
+			break;
+		while (!mrg_poll(p->ep, &done, 1)) {
+			struct pollfd fd = { .fd = mrg_ep_fd(p->ep), .events = POLLIN };
+
+			if (!mrg_ep_arm(p->ep) && poll(&fd, 1, KIT_WAIT_MS) != 1)
+				bail("a sleeper was not woken");
+		}
+		good += done.status == 0;
+		mrg_request_free(done.request);
+	}
+	ok(good == 200, "the descriptor wakes a sleeper, 200 times");
+}
+
+static void port_down(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	struct mrg_submit_opts opts = { .size = sizeof(opts), .deadline_ms = 300 };
+	struct mrg_local part;
+	struct mrg_op op = kit_op(MRG_OP_WRITE, &part, l, 0, r, 0, MIB);
+	struct mrg_request *late, *patient;
+	struct mrg_ep_stats stats;
+	double from;
+
+	kit_fill(l->bytes, MIB, 77);
+	run_command("ip link set rxb down");
+	from = kit_now();
+	if (mrg_submit(p->ep, &op, 1, &opts, &late) ||
+	    mrg_submit(p->ep, &op, 1, NULL, &patient))
+		bail("mrg_submit");
+	usleep(700000);
+	run_command("ip link set rxb up");
+	ok(kit_finish(late, KIT_WAIT_MS) == -ETIMEDOUT, "with the port down a deadline is kept");
+	ok(!kit_finish(patient, KIT_WAIT_MS) && !kit_wrong(r->bytes, MIB, 77),
+	   "with the port up again the other request is carried out");
+	mrg_ep_stats(p->ep, &stats);
+	printf("# %.1f s, %llu lanes re-made, %llu slices repeated\n", kit_now() - from,
+	       (unsigned long long)stats.remade, (unsigned long long)stats.repeated);
+	ok(stats.remade > 0, "by a lane that was made again");
+}
+
+/* A process that moves until it is killed. */
+static void victim(const char *port)
+{
+	struct kit_side side;
+	struct kit_buffer l;
+	struct mrg_local part;
+	struct mrg_remote *remote;
+	struct mrg_desc_piece piece;
+	struct mrg_op op;
+	uint64_t addr;
+	unsigned char note[sizeof(addr) + sizeof(piece)];
+	struct mrg_ep *ep;
+
+	side_open_on(&side, "rxe_a", NULL);
+	kit_buffer_make(&l, &side, MIB, 0);
+	ep = kit_connect(&side, port);
+	if (mrg_ep_receive(ep, note, sizeof(note), KIT_WAIT_MS) != sizeof(note))
+		_exit(1);
+	memcpy(&addr, note, sizeof(addr));
+	memcpy(&piece, note + sizeof(addr), sizeof(piece));
+	if (mrg_remote_make(addr, &piece, 1, 0, &remote))
+		_exit(1);
+	part = (struct mrg_local){ l.mr, (uintptr_t)l.bytes, MIB };
+	op = (struct mrg_op){ MRG_OP_WRITE, 1, &part, remote, addr };
+	mrg_ep_send(ep, "go", 2);
+	for (;;)
+		kit_move(ep, &op, 1);
+}
+
+static void killed(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	struct mrg_desc_piece piece;
+	uint64_t addr = (uintptr_t)l->bytes;
+	unsigned char note[sizeof(addr) + sizeof(piece)];
+	struct mrg_local part;
+	struct mrg_op op;
+	struct mrg_ep *peer;
+	double from;
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		victim(p->port);
+	if (mrg_listener_accept(p->listener, 10000, &peer))
+		bail("the other process did not come");
+	if (mrg_remote_pieces(r->mr, &piece, 1) != 1)
+		bail("one piece was expected");
+	addr = (uintptr_t)r->bytes;
+	memcpy(note, &addr, sizeof(addr));
+	memcpy(note + sizeof(addr), &piece, sizeof(piece));
+	mrg_ep_send(peer, note, sizeof(note));
+	mrg_ep_receive(peer, note, sizeof(note), KIT_WAIT_MS);
+	usleep(100000);
+	kill(pid, SIGKILL);
+	from = kit_now();
+	waitpid(pid, &status, 0);
+	while (mrg_ep_status(peer, NULL) >= 0 && kit_now() - from < 10)
+		usleep(1000);
+	ok(mrg_ep_status(peer, NULL) == -ECONNRESET && kit_now() - from < 2,
+	   "a process that is killed while it moves is noticed in %.2f s", kit_now() - from);
+	mrg_ep_close(peer);
+	op = kit_op(MRG_OP_WRITE, &part, l, 0, r, 0, 65536);
+	ok(!kit_move(p->ep, &op, 1), "and other endpoints go on");
+}
+
+struct soak {
+	struct mrg_ep *ep;
+	struct kit_buffer *l, *r;
+	uint64_t from, room;
+	double until;
+	unsigned int dice;
+	uint64_t bytes, wrong, failed, ended, submitted;
+	pthread_t thread;
+};
+
+static uint64_t soak_roll(struct soak *s, uint64_t n)
+{
+	return ((uint64_t)rand_r(&s->dice) << 16 ^ (uint64_t)rand_r(&s->dice)) % n;
+}
+
+/* Batches of up to 16, each to a place of its own; then every byte is compared. */
+static void soak_round(struct soak *s)
+{
+	uint64_t step = s->room / 16, seed = kit_mix(s->submitted), n[16];
+	bool read = soak_roll(s, 2);
+	size_t count = 1 + soak_roll(s, 16);
+	struct kit_buffer *from = read ? s->r : s->l, *to = read ? s->l : s->r;
+	struct mrg_local parts[16];
+	struct mrg_op ops[16];
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t at = s->from + i * step;
+
+		n[i] = 1 + soak_roll(s, soak_roll(s, 8) ? 3000 : step);
+		kit_fill(from->bytes + at, n[i], seed + i);
+		ops[i] = kit_op(read ? MRG_OP_READ : MRG_OP_WRITE, &parts[i], s->l, at, s->r, at, n[i]);
+		s->bytes += n[i];
+	}
+	s->submitted++;
+	s->failed += kit_move(s->ep, ops, count) != 0;
+	s->ended++;
+	for (size_t i = 0; i < count; i++)
+		s->wrong += kit_wrong(to->bytes + s->from + i * step, n[i], seed + i);
+}
+
+static void *soak_run(void *arg)
+{
+	struct soak *s = arg;
+
+	while (kit_now() < s->until)
+		soak_round(s);
+	return NULL;
+}
+
+static long resident_kb(void)
+{
+	long pages = 0, total;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	if (f && fscanf(f, "%ld %ld", &total, &pages) != 2)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return pages * 4;
+}
+
+static void soak(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r, double seconds)
+{
+	struct soak both[2] = { { .ep = p->ep, .l = l, .r = r, .dice = 1 },
+				{ .ep = p->peer, .l = r, .r = l, .dice = 2 } };
+	long before = 0;
+
+	for (int i = 0; i < 2; i++) {
+		both[i].room = l->length / 2;
+		both[i].from = (uint64_t)i * both[i].room;
+		both[i].until = kit_now() + seconds;
+		pthread_create(&both[i].thread, NULL, soak_run, &both[i]);
+	}
+	usleep(1000000);
+	before = resident_kb();
+	for (int i = 0; i < 2; i++)
+		pthread_join(both[i].thread, NULL);
+	printf("# %.0f s: %llu MiB in %llu batches, resident %ld KiB after 1 s, %ld KiB at the end\n",
+	       seconds, (unsigned long long)((both[0].bytes + both[1].bytes) / MIB),
+	       (unsigned long long)(both[0].ended + both[1].ended), before, resident_kb());
+	ok(both[0].wrong + both[1].wrong == 0, "both directions at once: no byte is wrong");
+	ok(both[0].failed + both[1].failed == 0, "no batch failed");
+	ok(resident_kb() - before < 1024, "memory stays flat");
+}
+
+int main(void)
+{
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .timeout = 12 };
+	struct kit_pair pair;
+	struct kit_buffer small, l, r;
+	int qps, mrs;
+
+	kit_up();
+	qps = kit_resources("qp");
+	mrs = kit_resources("mr");
+	kit_pair_open(&pair, &opts);
+	kit_buffer_make(&l, &pair.a, 4 * MIB, 0);
+	kit_buffer_make(&small, &pair.a, 4 * MIB, 65536);
+	kit_buffer_make(&r, &pair.b, 4 * MIB, 0);
+	sizes(&pair, &l, &r);
+	batch(&pair, &l, &r);
+	ranges(&pair, &small, &r);
+	bad_key(&pair, &l, &r);
+	sleeping(&pair, &l, &r);
+	port_down(&pair, &l, &r);
+	killed(&pair, &l, &r);
+	soak(&pair, &l, &r, full_run() ? 120 : 4);
+	kit_buffer_free(&l);
+	kit_buffer_free(&small);
+	kit_buffer_free(&r);
+	kit_pair_close(&pair);
+	ok(kit_resources("qp") == qps && kit_resources("mr") == mrs,
+	   "no queue pair and no MR is left");
+	kit_down();
+	tap_end();
+	return 0;
+}

@@ -1,0 +1,87 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# `mrguard serve', `copy' and `bench' between two soft-RoCE devices.
+. "$MRG_TOP/tests/vm/guest/lib.sh"
+cd /tmp || exit
+server=''
+
+pair_up() {
+	local i f
+	modprobe -q crc32_generic
+	modprobe rdma_rxe || return
+	ip link add rxa type veth peer name rxb || return
+	for f in all default rxa rxb; do
+		sysctl -qw net.ipv4.conf.$f.rp_filter=0 net.ipv4.conf.$f.accept_local=1
+	done
+	for i in a:1 b:2; do
+		ip link set "rx${i%:*}" mtu 4200
+		ip addr add "192.0.2.${i#*:}/24" dev "rx${i%:*}"
+		ip link set "rx${i%:*}" up
+		rdma link add "rxe_${i%:*}" type rxe netdev "rx${i%:*}" || return
+	done
+	sleep 0.5
+}
+
+# serve ARGUMENT...: on rxe_b, any free port
+serve() {
+	mrguard serve --device=rxe_b --listen=192.0.2.2 --port=0 "$@" >serve.log 2>serve.err &
+	server=$!
+	for _ in $(seq 100); do
+		grep -q 'on port' serve.log && break
+		sleep 0.1
+	done
+	peer=192.0.2.2:$(sed -n 's/.*on port //p' serve.log)
+}
+
+end_server() {
+	kill "$server" 2>/dev/null
+	wait "$server"
+}
+
+copy() {
+	timeout 60 mrguard copy --device=rxe_a "$@"
+}
+
+plan 16
+try "two devices come up" pair_up
+head -c 9000001 /dev/urandom >source
+cp source kept
+
+serve source
+try "a file is copied from a server" copy "$peer" target
+try "and is the same" cmp source target
+try "a part of it too" copy --offset=4097 --length=100001 "$peer" part
+is "$(tail -c +4098 source | head -c 100001 | sha256sum)" "$(sha256sum <part)" "and is that part"
+copy source "$peer" 2>err
+is "$?" 1 "a server that is not writable refuses to be written"
+try "and says how to change that" grep -q writable err
+end_server
+is "$?" 0 "a server ends when it is told to"
+
+head -c 9000001 /dev/urandom >new
+serve --writable --once source
+try "a file is copied to a server" copy new "$peer"
+wait "$server"
+is "$?" 0 "a server that serves once ends then"
+try "and has stored it" cmp new source
+
+serve --memory=16M --writable
+timeout 60 mrguard bench --device=rxe_a --seconds=0.3 --check --sizes=1,64,4097,64K \
+	--batch=8 --op=read,write,both --json "$peer" >bench.json
+is "$?" 0 "bench measures, and every byte that it checks is right"
+cp bench.json "$MRG_OUT/"
+is "$(jq '[.rows[] | select(.mib_per_s > 0 and .latency.p50_us > 0 and .checked > 0 and .wrong == 0)] | length' bench.json)" \
+	12 "each operation and size has its figures"
+timeout 60 mrguard bench --device=rxe_a --seconds=0.2 --sizes=4K --threads=2 --events \
+	--only=bandwidth "$peer" >&2
+is "$?" 0 "two threads, sleeping for completions"
+PATH=/nowhere "$(command -v mrguard)" bench --device=rxe_a --seconds=0.1 --sizes=64 --only=latency \
+	--plot=x.svg "$peer" >/dev/null 2>err
+try "without gnuplot, a plot is refused with the way out" grep -q 'Install gnuplot, or take' err
+kill -9 "$server"
+wait "$server" 2>/dev/null
+copy "$peer" target 2>err
+is "$?" 1 "without a server, copy fails"
+rdma link del rxe_a
+rdma link del rxe_b
+ip link del rxa
