@@ -186,7 +186,7 @@ static struct fit fit_of(struct choosing *in, const struct mrg_gid_entry *entry,
 static bool take_best(struct choosing *in, struct mrg_gid_choice *choice)
 {
 	struct gid_route route;
-	struct fit best, fit;
+	struct fit best = { .type = 0 }, fit;
 	bool found = false;
 
 	for (size_t i = 0; i < in->count; i++)
