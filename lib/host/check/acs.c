@@ -10,6 +10,7 @@
 #include "pairs.h"
 
 #define CONFIG_HEAD	0x100
+#define CAP_PCIE	0x10
 #define CAP_ACS		0x000d
 #define CAP_ATS		0x000f
 #define ACS_REDIRECT	((1u << 2) | (1u << 3) | (1u << 4)) /* request, completion, upstream */
@@ -25,7 +26,21 @@ static unsigned int le32(const unsigned char *p)
 	return p[0] | p[1] << 8 | p[2] << 16 | (unsigned int)p[3] << 24;
 }
 
-/* Offset of an extended capability; 0: it has none; -EACCES: not to be seen. */
+/* The extended space of a PCIe function can be out of reach (no ECAM, some
+ * hypervisors); one of conventional PCI has none. */
+static bool is_pcie(const unsigned char config[256])
+{
+	unsigned int at = config[0x34] & ~3u;
+
+	for (int steps = 0; steps < 48 && at >= 0x40; steps++) {
+		if (config[at] == CAP_PCIE)
+			return true;
+		at = config[at + 1] & ~3u;
+	}
+	return false;
+}
+
+/* Offset of an extended capability; 0: it has none; -EACCES, -ENODATA: not to be seen. */
 static int find_cap(struct check_ctx *ctx, const char *dir, unsigned int id, unsigned char *config,
 		    ssize_t *len)
 {
@@ -36,8 +51,10 @@ static int find_cap(struct check_ctx *ctx, const char *dir, unsigned int id, uns
 	*len = mrg_tree_read_raw(ctx->tree, path, config, 4096);
 	if (*len < 0)
 		return (int)*len;
+	if (*len <= 64)
+		return -EACCES;		/* what others than root get */
 	if (*len < CONFIG_HEAD + 4)
-		return *len <= 64 ? -EACCES : 0;	/* others get the first 64 bytes */
+		return is_pcie(config) ? -ENODATA : 0;
 	/* The chain has at most one capability every 4 bytes, so it ends. */
 	for (int steps = 0; steps < 960 && at >= CONFIG_HEAD && at + 8 <= *len; steps++) {
 		unsigned int head = le32(config + at);
@@ -87,9 +104,11 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r, const struc
 
 	snprintf(subject, sizeof(subject), "%.40s-%s", r->name, gpu->addr);
 	if (rc < 0) {
-		snprintf(evidence, sizeof(evidence), "PCI configuration space: %s", check_why(rc));
+		snprintf(evidence, sizeof(evidence), "PCI configuration space: %s",
+			 rc == -ENODATA ? "only its first 256 bytes are visible" : check_why(rc));
 		check_add(ctx, MRG_CHECK_UNKNOWN, subject, evidence,
-			  "Whether ACS redirects their traffic was not seen.", "Run as root.");
+			  "Whether ACS redirects their traffic was not seen.", rc == -ENODATA ?
+			  "Look where the whole space is visible: on the hypervisor, or with ECAM enabled." : "Run as root.");
 		return;
 	}
 	if (rc) {

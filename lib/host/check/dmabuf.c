@@ -42,21 +42,27 @@ static int ask_device(void *arg, char *buf, size_t cap)
 	return rc;
 }
 
-static void probe_device(struct check_ctx *ctx, const struct check_rdma *r)
+/* The device's errno, or why it could not be asked as a negative one. */
+static int probe_device(struct check_ctx *ctx, const struct check_rdma *r)
 {
-	char fact[96], buf[32], evidence[160];
+	char fact[96], buf[32];
 	ssize_t n;
-	int err;
 
 	snprintf(fact, sizeof(fact), "dmabuf-%s", r->name);
 	n = mrg_tree_fact(ctx->tree, fact, buf, sizeof(buf), ask_device, (void *)r->name);
-	if (n < 0) {
-		snprintf(evidence, sizeof(evidence), "device could not be opened: %s", check_why((int)n));
+	return n < 0 ? (int)n : atoi(buf);
+}
+
+static void judge_device(struct check_ctx *ctx, const struct check_rdma *r, int err)
+{
+	char evidence[160];
+
+	if (err < 0) {
+		snprintf(evidence, sizeof(evidence), "device could not be opened: %s", check_why(err));
 		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence, "Whether it takes DMA-BUFs is not known.",
 			  "Run as root or as a member of group rdma.");
 		return;
 	}
-	err = atoi(buf);
 	snprintf(evidence, sizeof(evidence), "registration with fd -1 answers %s", strerror(err));
 	if (err == EBADF)
 		check_add(ctx, MRG_CHECK_OK, r->name, evidence, "Provider and kernel take DMA-BUFs.", "");
@@ -67,13 +73,13 @@ static void probe_device(struct check_ctx *ctx, const struct check_rdma *r)
 			  "GPU memory needs another NIC, a newer kernel (5.12) and rdma-core (34), or peermem.");
 }
 
-/* AMD's spelling of the last option differs between trees and is gone on new
- * ones, so only P2PDMA decides. */
-static void judge_config(struct check_ctx *ctx)
+/* @answered: a device took a DMA-BUF, whatever the kernel's version says: some
+ * distributions' older ones have it. */
+static void judge_config(struct check_ctx *ctx, bool answered)
 {
 	char p2p = check_config(ctx, "PCI_P2PDMA"), evidence[192];
 	const struct check_host *h = &ctx->host;
-	bool old = h->kernel[0] && !check_kernel_at_least(h, 5, 12, 0);
+	bool old = !answered && h->kernel[0] && !check_kernel_at_least(h, 5, 12, 0);
 
 	snprintf(evidence, sizeof(evidence), "kernel %u.%u.%u, CONFIG_PCI_P2PDMA %s (/boot/config-%.100s)",
 		 h->kernel[0], h->kernel[1], h->kernel[2],
@@ -90,6 +96,26 @@ static void judge_config(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The kernel's configuration was not seen.", "");
 	else
 		check_add(ctx, MRG_CHECK_OK, "", evidence, "The kernel can map GPU memory for a NIC.", "");
+}
+
+/*
+ * The kernel's own amdgpu exports for other devices only with HSA_AMD_P2P; the
+ * one from AMD's packages brings its own.  DMABUF_MOVE_NOTIFY, which is asked
+ * for elsewhere, has had two spellings and is gone from new kernels.
+ */
+static void judge_amd(struct check_ctx *ctx)
+{
+	char path[192];
+	size_t i = 0;
+
+	while (i < ctx->host.gpu_count && ctx->host.gpus[i].vendor != VENDOR_AMD)
+		i++;
+	snprintf(path, sizeof(path), "/lib/modules/%.120s/updates/dkms/amdgpu.ko", ctx->host.release);
+	if (i == ctx->host.gpu_count || check_config(ctx, "HSA_AMD_P2P") != 'n' || mrg_tree_exists(ctx->tree, path))
+		return;
+	check_add(ctx, MRG_CHECK_WARN, "amd", "CONFIG_HSA_AMD_P2P not set (/boot/config)",
+		  "The kernel's own amdgpu does not let other devices map its memory.",
+		  "Boot a kernel with CONFIG_HSA_AMD_P2P=y, or install AMD's amdgpu-dkms.");
 }
 
 static void judge_nvidia(struct check_ctx *ctx)
@@ -120,15 +146,26 @@ static void judge_nvidia(struct check_ctx *ctx)
 
 static void run(struct check_ctx *ctx)
 {
+	const struct check_host *host = &ctx->host;
+	int answers[CHECK_MAX_DEVICES];
+	bool answered = false;
+
 	if (!ctx->host.rdma_count) {
 		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device", "", "");
 		return;
 	}
-	judge_config(ctx);
+	for (size_t i = 0; i < host->rdma_count; i++) {
+		bool asked = !ctx->opts->device || !strcmp(ctx->opts->device, host->rdma[i].name);
+
+		answers[i] = asked ? probe_device(ctx, &host->rdma[i]) : 0;
+		answered |= answers[i] == EBADF;
+	}
+	judge_config(ctx, answered);
 	judge_nvidia(ctx);
-	for (size_t i = 0; i < ctx->host.rdma_count; i++)
-		if (!ctx->opts->device || !strcmp(ctx->opts->device, ctx->host.rdma[i].name))
-			probe_device(ctx, &ctx->host.rdma[i]);
+	judge_amd(ctx);
+	for (size_t i = 0; i < host->rdma_count; i++)
+		if (!ctx->opts->device || !strcmp(ctx->opts->device, host->rdma[i].name))
+			judge_device(ctx, &host->rdma[i], answers[i]);
 }
 
 const struct mrg_check mrg_check_dmabuf = { "dmabuf", run };

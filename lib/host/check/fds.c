@@ -7,7 +7,7 @@
 
 static void run(struct check_ctx *ctx)
 {
-	char who[128], evidence[192];
+	char who[128], evidence[256];
 	uint64_t limit;
 	int rc = limits_of_target(ctx, "Max open files", &limit, who, sizeof(who));
 
@@ -17,8 +17,7 @@ static void run(struct check_ctx *ctx)
 		return;
 	}
 	if (rc) {
-		snprintf(evidence, sizeof(evidence), "%s: %s", who, rc == -ESRCH ? "no such process" : check_why(rc));
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The limit was not seen.", "Run as root.");
+		limits_add_unknown(ctx, who, rc);
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " open files (limits, soft)", who, limit);

@@ -14,6 +14,7 @@ static int ask_fork(void *arg, char *buf, size_t cap)
 
 static void run(struct check_ctx *ctx)
 {
+	bool old = ctx->host.kernel[0] && !check_kernel_at_least(&ctx->host, 5, 13, 0);
 	char buf[32], env[128];
 	ssize_t n;
 
@@ -28,13 +29,15 @@ static void run(struct check_ctx *ctx)
 	}
 	if (atoi(buf) == IBV_FORK_UNNEEDED) {
 		check_add(ctx, MRG_CHECK_OK, "", "ibv_is_fork_initialized: IBV_FORK_UNNEEDED",
-			  "The kernel copies pinned pages on fork; no range is marked and no VMA is split.", "");
+			  "The kernel copies pinned pages on fork; no range is marked and no VMA is split, "
+			  "but where RDMAV_FORK_SAFE is set and rdma-core is older than 51.", "");
 		return;
 	}
 	snprintf(env, sizeof(env), "ibv_is_fork_initialized: %s", buf);
 	check_add(ctx, MRG_CHECK_WARN, "", env,
 		  "This kernel or netlink does not say that it copies on fork: fork protection will split VMAs.",
-		  "Update to 5.13 or later; in a container allow NETLINK_RDMA sockets.");
+		  old ? "Update the kernel to 5.13 or later." : "Allow NETLINK_RDMA sockets here: seccomp or a container "
+		  "filter stands before the kernel's answer.");
 }
 
 const struct mrg_check mrg_check_fork = { "fork", run };

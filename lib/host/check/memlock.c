@@ -13,7 +13,7 @@
 
 static void run(struct check_ctx *ctx)
 {
-	char who[128], evidence[192];
+	char who[128], evidence[256];
 	uint64_t bytes;
 	int rc = limits_of_target(ctx, "Max locked memory", &bytes, who, sizeof(who));
 
@@ -24,13 +24,18 @@ static void run(struct check_ctx *ctx)
 		return;
 	}
 	if (rc) {
-		snprintf(evidence, sizeof(evidence), "%s: %s", who, rc == -ESRCH ? "no such process" : check_why(rc));
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The limit was not seen.", "Run as root.");
+		limits_add_unknown(ctx, who, rc);
 		return;
 	}
 	if (bytes == UINT64_MAX) {
 		snprintf(evidence, sizeof(evidence), "%s: unlimited", who);
 		check_add(ctx, MRG_CHECK_OK, "", evidence, "It may pin all it wants.", "");
+		return;
+	}
+	if (limits_target_may_lock(ctx)) {
+		snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " bytes (limits, soft), and CAP_IPC_LOCK (status)",
+			 who, bytes);
+		check_add(ctx, MRG_CHECK_OK, "", evidence, "With this capability the limit is not applied.", "");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " bytes (limits, soft)", who, bytes);

@@ -23,14 +23,16 @@ static bool installed(struct check_ctx *ctx, const char *release)
 }
 
 /* The EFI variable holds four bytes of attributes and then 0 or 1. */
-static bool secure_boot(struct check_ctx *ctx)
+static bool wants_signature(struct check_ctx *ctx)
 {
 	unsigned char v[8];
 	char lockdown[64];
 
 	if (mrg_tree_read_raw(ctx->tree,
-		"/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", v, sizeof(v)) >= 5)
-		return v[4] == 1;
+		"/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", v, sizeof(v)) >= 5 &&
+	    v[4] == 1)
+		return true;
+	/* Lockdown can be asked for without Secure Boot, on the command line. */
 	return mrg_tree_read(ctx->tree, "/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) > 0 &&
 	       !strstr(lockdown, "[none]");
 }
@@ -44,13 +46,14 @@ static void why_not_loaded(struct check_ctx *ctx)
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/build", release);
 	headers = mrg_tree_exists(ctx->tree, path);
 	if (installed(ctx, release)) {
-		bool locked = secure_boot(ctx);
+		bool locked = wants_signature(ctx);
 
 		snprintf(evidence, sizeof(evidence), "built for %.120s, not loaded%s", release,
 			 locked ? "; Secure Boot or lockdown is on" : "");
 		check_add(ctx, MRG_CHECK_WARN, "", evidence, locked ?
 			  "The kernel lets in only modules signed with an enrolled key." : "Only the loading is missing.",
-			  locked ? "Enrol DKMS's key once: mokutil --import /var/lib/dkms/mok.pub, then reboot." :
+			  locked ? "modprobe -a mrguard mrguard_walk; where the key is rejected, enrol DKMS's once: "
+			  "mokutil --import /var/lib/dkms/mok.pub, then reboot." :
 			  "modprobe -a mrguard mrguard_walk");
 		return;
 	}
@@ -58,8 +61,8 @@ static void why_not_loaded(struct check_ctx *ctx)
 		 headers ? "installed" : "missing");
 	check_add(ctx, MRG_CHECK_WARN, "", evidence,
 		  "Without the module addresses and walk are not seen: plans are the careful kind.",
-		  headers ? "dkms autoinstall && modprobe mrguard" :
-		  "apt install linux-headers-$(uname -r) && dkms autoinstall && modprobe mrguard");
+		  headers ? "dkms autoinstall && modprobe -a mrguard mrguard_walk" :
+		  "apt install linux-headers-$(uname -r) && dkms autoinstall && modprobe -a mrguard mrguard_walk");
 }
 
 static void run(struct check_ctx *ctx)

@@ -18,8 +18,43 @@ static bool registered(struct check_ctx *ctx)
 /* A module that uses the core's peer symbols is one of its holders. */
 static bool linked(struct check_ctx *ctx)
 {
-	return mrg_tree_exists(ctx->tree, "/sys/module/ib_core/holders/nvidia_peermem") ||
-	       mrg_tree_exists(ctx->tree, "/sys/module/ib_uverbs/holders/nvidia_peermem");
+	static const char *const links[] = { "ib_core/holders/nvidia_peermem", "ib_core/holders/nv_peer_mem",
+					     "ib_uverbs/holders/nvidia_peermem", "ib_uverbs/holders/nv_peer_mem" };
+	char path[96];
+
+	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
+		snprintf(path, sizeof(path), "/sys/module/%s", links[i]);
+		if (mrg_tree_exists(ctx->tree, path))
+			return true;
+	}
+	return false;
+}
+
+/* Built and installed, wherever the driver's packages put it. */
+static bool installed(struct check_ctx *ctx)
+{
+	char path[192], *text = malloc(MRG_TREE_MAX_FILE);
+	bool found = false;
+
+	if (!text)
+		return false;
+	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", ctx->host.release);
+	if (mrg_tree_read(ctx->tree, path, text, MRG_TREE_MAX_FILE) > 0)
+		found = strstr(text, "/nvidia-peermem.ko") || strstr(text, "/nv_peer_mem.ko");
+	free(text);
+	return found;
+}
+
+static void not_loaded(struct check_ctx *ctx)
+{
+	if (ctx->host.vendor_core && installed(ctx))
+		check_add(ctx, MRG_CHECK_WARN, "", "installed (modules.dep), but not loaded (/sys/module)",
+			  "Not loaded, or refused (\"Invalid argument\", -22): it was built for another ib_core.",
+			  "modprobe nvidia-peermem; if it is refused, reinstall the GPU driver after the vendor's RDMA stack.");
+	else
+		check_add(ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
+			  ctx->host.vendor_core ? "DMA-BUF is the way to GPU memory here." :
+			  "It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.", "");
 }
 
 static void run(struct check_ctx *ctx)
@@ -28,9 +63,7 @@ static void run(struct check_ctx *ctx)
 		      mrg_tree_exists(ctx->tree, "/sys/module/nv_peer_mem");
 
 	if (!loaded) {
-		check_add(ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
-			  ctx->host.vendor_core ? "DMA-BUF is the way to GPU memory here." :
-			  "It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.", "");
+		not_loaded(ctx);
 		return;
 	}
 	if (registered(ctx)) {
