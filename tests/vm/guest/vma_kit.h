@@ -53,9 +53,12 @@ static inline void kit_start(int plan)
 	printf("1..%d\n", plan);
 	kit_note = mmap(NULL, KIT_NOTE, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	/* Without netlink librxe knows its devices by their name alone. */
-	if (kit_note == MAP_FAILED || system("modprobe mrguard >&2") ||
-	    system("modprobe simnic >&2") ||
+	/*
+	 * Without netlink librxe knows its devices by their name alone, and the
+	 * kernel does not load ib_uverbs by itself.
+	 */
+	if (kit_note == MAP_FAILED ||
+	    system("modprobe -a mrguard ib_uverbs simnic >&2") ||
 	    system("rdma dev set simnic0 name rxe_simnic0 >&2")) {
 		printf("Bail out! no mrguard or no simnic\n");
 		exit(1);
