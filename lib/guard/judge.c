@@ -96,7 +96,9 @@ static void read_plan(struct region_decision *d, struct guard_finding *finding)
 	single = mrg_plan_single(plan);
 	conclude(finding, single->verdict, dmabuf_grounds(d));
 	finding->page_shift = single->page_shift;
-	snprintf(finding->reason, sizeof(finding->reason), "%s", mrg_plan_reason(plan));
+	if (finding->verdict != MRG_SAFE)
+		snprintf(finding->reason, sizeof(finding->reason), "%s",
+			 mrg_plan_reason(plan));
 	if (finding->verdict == MRG_REFUSED)
 		finding->grounds = GUARD_KERNEL_REFUSES;
 }
@@ -114,11 +116,22 @@ static void to_region(struct guard_process *p, const struct guard_request *req,
 	out->opts.strategy = MRG_STRATEGY_SPLIT;
 }
 
+static void ask_region(const struct region_request *region,
+		       struct guard_finding *finding)
+{
+	struct mrg_mr mr = { 0 };
+
+	region_decide(region, 0, &mr);
+	if (!mr.decision)
+		return;
+	read_plan(mr.decision, finding);
+	region_decision_put(mr.decision);
+}
+
 static void judge_dmabuf(struct guard_process *p, const struct guard_request *req,
 			 struct guard_finding *finding)
 {
 	struct region_request region;
-	struct mrg_mr mr = { 0 };
 
 	to_region(p, req, &region);
 	/* uverbs' own rule; it refuses what does not keep it. */
@@ -128,11 +141,9 @@ static void judge_dmabuf(struct guard_process *p, const struct guard_request *re
 	}
 	if (region_device_get(p->ctx, req->pd->context, &region.device))
 		return;
-	region_decide(&region, 0, &mr);
-	if (!mr.decision)
-		return;
-	read_plan(mr.decision, finding);
-	region_decision_put(mr.decision);
+	ask_region(&region, finding);
+	if (finding->grounds == GUARD_LAYOUT_FAILED && guard_module_again(p))
+		ask_region(&region, finding);
 }
 
 /* What of the range is huge pages or a device's.  A range that no VMA covers
@@ -201,7 +212,6 @@ void guard_judge(struct guard_process *p, const struct guard_request *req,
 	if (guard_thread.busy)
 		return;
 	guard_thread.busy = true;
-	guard_module_check(p);
 	if (req->fd >= 0)
 		judge_dmabuf(p, req, finding);
 	else

@@ -48,11 +48,12 @@ static atomic_uint *make_stage(void)
 	return none;
 }
 
+/* The coarse clock is a read of memory, and its milliseconds are enough. */
 static uint64_t monotonic(void)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
@@ -240,16 +241,17 @@ struct guard_process *guard_process(void)
 	return guard_process_ready();
 }
 
-void guard_module_check(struct guard_process *p)
+bool guard_module_again(struct guard_process *p)
 {
 	struct mrg_dev_info info;
 
 	if (!p->ctx->dev || !mrg_dev_info(p->ctx->dev, &info))
-		return;
+		return false;
 	/* Not closed: the number may be another file's by now. */
 	pthread_mutex_lock(&p->room.lock);
 	if (mrg_dev_open(&p->ctx->dev))
 		p->ctx->dev = NULL;
 	p->room.dev = p->ctx->dev;
 	pthread_mutex_unlock(&p->room.lock);
+	return p->ctx->dev != NULL;
 }

@@ -47,8 +47,9 @@ int guard_stderr(const struct guard_process *p);
 
 uint64_t guard_now(const struct guard_process *p);
 
-/** guard_module_check() - the program may have closed the module's descriptor
- *  with all others: opens it again.  Takes a lock: only while not busy. */
-void guard_module_check(struct guard_process *p);
+/** guard_module_again() - after a failure of the module: the program may have
+ *  closed its descriptor with all others.  Return: true where that was so, and it
+ *  is open again.  Takes a lock: only while not busy with the guard's. */
+bool guard_module_again(struct guard_process *p);
 
 #endif

@@ -129,7 +129,7 @@ struct guard_state {
 	uint64_t magic;
 	uint32_t size;
 	int32_t pid;
-	uint64_t start_ns;	/* CLOCK_MONOTONIC */
+	uint64_t start_ns;	/* CLOCK_MONOTONIC_COARSE */
 	char program[16];
 
 	uint32_t at_risk;	/* enum guard_action */
