@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/reg_words.h"
 #include "request.h"
-
-#define ENOTSUPP	524	/* the kernel's own, and it escapes */
 
 /* madvise() of a range in the middle of a VMA makes two more. */
 #define VMAS_PER_MARK	2
@@ -75,50 +74,68 @@ static int say_vmas(const struct failure *f)
 		    f->proc->vmas, f->proc->vma_limit);
 }
 
-/* The range's own faults, which the kernel reports as EFAULT, libibverbs'
- * marking as ENOMEM or EINVAL. */
-static bool say_hole(const struct failure *f)
+static int say_words(const struct failure *f, const struct reg_words *words)
+{
+	return FAIL(f, words->remedy, "%s", words->text);
+}
+
+/*
+ * What drivers and /proc tell of the range.  Drivers come first: memory of a
+ * GPU has no mapping, one without access, or one of a device, and none of these
+ * says what it is.
+ */
+static void read_range(const struct failure *f, struct pin_facts *facts)
 {
 	const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
-	uint64_t start = f->req->addr + f->piece->offset, hole;
+	uint64_t start = f->req->addr + f->piece->offset;
 	const struct region_env *env = f->req->ctx->env;
 
-	if (region_find_hole(env, start, f->piece->length, false, &hole)) {
-		FAIL(f, "Register only mapped memory.",
-		     "Address 0x%" PRIx64 " in the range is not mapped.", hole);
-		return true;
-	}
-	if ((f->req->access & write) &&
-	    region_find_hole(env, start, f->piece->length, true, &hole)) {
-		FAIL(f, "Register it without write access, or map it writable.",
-		     "Address 0x%" PRIx64 " in the range is mapped read-only, and the access asked for writes.",
-		     hole);
-		return true;
-	}
-	return false;
+	if (pin_read(env->proc, "self", start, f->piece->length,
+		     f->req->access & write, facts))
+		*facts = (struct pin_facts){ .addr = start,
+					     .length = f->piece->length };
+	if (env->ask_drivers)
+		env->ask_drivers(facts);
+}
+
+/* The range's own faults, which the kernel reports as EFAULT, peermem also as
+ * EINVAL, libibverbs' marking as ENOMEM or EINVAL. */
+static bool say_range(const struct failure *f)
+{
+	struct pin_facts facts;
+	struct reg_words words;
+
+	read_range(f, &facts);
+	if (!facts.fault && !pin_on_gpu(&facts))
+		return false;
+	reg_words_pin(&facts, &words);
+	say_words(f, &words);
+	return true;
 }
 
 static int say_no_memory(const struct failure *f)
 {
 	const struct region_proc *proc = f->proc;
+	struct reg_words words;
 	char ruled_out[128] = "";
 
 	if (memlock_hit(f))
 		return say_memlock(f);
 	if (vmas_hit(f))
 		return say_vmas(f);
-	if (f->req->fd < 0 && say_hole(f))
+	if (f->req->fd < 0 && say_range(f))
 		return f->code;
 	if (proc->known)
 		snprintf(ruled_out, sizeof(ruled_out),
 			 " Not the locked-memory limit and not the VMA limit (%" PRIu64 " of %" PRIu64 ").",
 			 proc->vmas, proc->vma_limit);
-	if (f->req->fd >= 0)
-		return FAIL(f, "Look for BAR1 space (nvidia-smi -q -d MEMORY), IOMMU mode (iommu=pt), and leaked MRs (rdma res show mr).",
-			    "%s answered ENOMEM for %" PRIu64
-			    " bytes: the exporter could not map it, the IOMMU has no room, or the device has no keys left.%s",
-			    verb(f), f->piece->length, ruled_out);
+	if (f->req->fd >= 0) {
+		reg_words_exporter(f->code, f->req->device->name, &words);
+		return FAIL(f, words.remedy,
+			    "%s answered ENOMEM for %" PRIu64 " bytes. %s%s",
+			    verb(f), f->piece->length, words.text, ruled_out);
+	}
 	return FAIL(f, "Look for leaked MRs (rdma res show mr), free memory, and IOMMU mode (iommu=pt).",
 		    "%s answered %s for %" PRIu64
 		    " bytes: the kernel is out of memory, the IOMMU of room, or the device of keys.%s",
@@ -140,13 +157,16 @@ static int say_again(const struct failure *f)
 
 static int say_fault(const struct failure *f)
 {
-	if (f->req->fd < 0 && say_hole(f))
-		return f->code;
-	if (f->req->fd < 0)
-		return FAIL(f, "Export GPU memory as a DMA-BUF and use mrg_reg_dmabuf(), or load nvidia-peermem.",
-			    "The range is mapped, but is not memory that the kernel can pin: GPU or other device memory.");
-	return FAIL(f, "Export for this device: without the PCIe mapping flag, or with it for a device behind another root.",
-		    "The exporter answered EFAULT: it does not map this memory for this device.");
+	struct pin_facts facts;
+	struct reg_words words;
+
+	if (f->req->fd >= 0) {
+		reg_words_exporter(f->code, f->req->device->name, &words);
+	} else {
+		read_range(f, &facts);
+		reg_words_pin(&facts, &words);
+	}
+	return say_words(f, &words);
 }
 
 /* fd -1 gets EBADF where provider, kernel and driver know DMA-BUF MRs. */
@@ -166,44 +186,46 @@ static int provider_answer(const struct region_request *req)
 static int say_unsupported(const struct failure *f)
 {
 	const char *device = f->req->device->name;
-	int kernel;
+	int provider, kernel = -EBADF;
+	struct reg_words words;
 
 	if (f->req->fd < 0)
 		return FAIL(f, "Drop optional access flags, such as on-demand.",
 			    "Device %s does not support access 0x%x.", device,
 			    f->req->access);
-	if (provider_answer(f->req) == -EBADF)
-		return FAIL(f, "Look in dmesg; compare with another buffer of the same exporter.",
-			    "Device %s takes DMA-BUFs, but exporter or driver refused this one.",
-			    device);
-	kernel = f->req->ctx->env->kernel_probe(f->req->pd);
-	if (kernel == -EBADF)
-		return FAIL(f, "Update rdma-core, or use the device's own provider.",
-			    "The kernel takes DMA-BUFs on %s, but the libibverbs provider lacks the call.",
-			    device);
-	return FAIL(f, "Use a device whose driver takes DMA-BUFs (mlx5, efa, irdma, bnxt_re, mana), a newer kernel, or the peermem path.",
-		    "Kernel or driver of %s do not take DMA-BUFs (they answered %s).",
-		    device, strerror(-kernel));
+	provider = provider_answer(f->req);
+	if (provider != -EBADF)
+		kernel = f->req->ctx->env->kernel_probe(f->req->pd);
+	if (provider == -EBADF)
+		reg_words_exporter(f->code, device, &words);
+	else if (kernel == -EBADF)
+		reg_words_support(LACK_PROVIDER, device, provider, &words);
+	else
+		reg_words_support(LACK_KERNEL, device, kernel, &words);
+	return say_words(f, &words);
 }
 
 static int say_invalid(const struct failure *f)
 {
 	uint64_t start = f->req->addr + f->piece->offset, huge;
+	struct reg_words words;
 
 	if (f->req->fd >= 0 && !f->req->ctx->env->is_dmabuf(f->req->fd))
 		return FAIL(f, "Give the fd that the DMA-BUF export returned.",
 			    "File descriptor %d is no DMA-BUF.", f->req->fd);
-	if (f->req->fd >= 0)
-		return FAIL(f, "Look in dmesg; the buffer may have been revoked, or its export may not cover the range.",
+	if (f->req->fd >= 0) {
+		reg_words_exporter(f->code, f->req->device->name, &words);
+		return FAIL(f, words.remedy,
 			    "%s answered EINVAL, although size, page offsets and access are right.",
 			    verb(f));
+	}
 	huge = region_huge_page(f->req->ctx->env, start, f->piece->length);
 	if (huge && ((start | f->piece->length) & (huge - 1)))
 		return FAIL(f, "Set RDMAV_HUGEPAGES_SAFE=1 before the process starts, align to huge pages, or do without fork protection.",
 			    "The range 0x%" PRIx64 " + 0x%" PRIx64 " cuts huge pages of %" PRIu64
 			    " bytes, which fork protection cannot mark in part.",
 			    start, f->piece->length, huge);
-	if (say_hole(f))
+	if (say_range(f))
 		return f->code;
 	return FAIL(f, "Look in dmesg for the driver's reason.",
 		    "%s answered EINVAL, although range and access are right.",
@@ -212,16 +234,53 @@ static int say_invalid(const struct failure *f)
 
 static int say_other(const struct failure *f)
 {
+	struct reg_words words;
 	char name[64];
 
-	if (f->code == -ENOTSUPP)
-		return FAIL(f, "Export again for this device: with the default mapping type where the PCIe type was asked for, and the reverse; see mrguard check.",
-			    "Error 524: the exporter does not let device %s at this buffer (topology, or a mapping type made for another device).",
-			    f->req->device->name);
+	if (f->code == -ENOTSUPP) {
+		reg_words_exporter(f->code, f->req->device->name, &words);
+		return say_words(f, &words);
+	}
 	snprintf(name, sizeof(name), "%s", strerror(-f->code));
 	return FAIL(f, "Look in dmesg for the driver's reason.",
 		    "%s answered %s (%d) for %" PRIu64 " bytes at offset %" PRIu64 ".",
 		    verb(f), name, -f->code, f->piece->length, f->piece->offset);
+}
+
+static int explain(const struct failure *f)
+{
+	switch (-f->code) {
+	case ENOMEM:
+		return say_no_memory(f);
+	case EAGAIN:
+		return say_again(f);
+	case EFAULT:
+		return say_fault(f);
+	case EINVAL:
+		return say_invalid(f);
+	case EOPNOTSUPP:
+	case EPROTONOSUPPORT:
+	case ENOSYS:
+	case ENOTTY:
+		return say_unsupported(f);
+	default:
+		return say_other(f);
+	}
+}
+
+/* What the larger pieces met, before the smaller ones were tried. */
+static void add_first_error(const struct failure *f)
+{
+	struct mrg_error error;
+	size_t used;
+
+	if (!f->req->first_error || mrg_last_error(f->req->ctx, &error))
+		return;
+	used = strlen(error.cause);
+	snprintf(error.cause + used, sizeof(error.cause) - used,
+		 " (%s, after %s with larger pieces)", strerrorname_np(-f->code),
+		 strerrorname_np(-f->req->first_error));
+	region_fail_with(f->req->ctx, &error, error.piece);
 }
 
 int region_explain(const struct region_request *req, int code, size_t index,
@@ -230,21 +289,7 @@ int region_explain(const struct region_request *req, int code, size_t index,
 	const struct failure f = { .req = req, .piece = piece, .proc = proc,
 				   .index = index, .code = code };
 
-	switch (-code) {
-	case ENOMEM:
-		return say_no_memory(&f);
-	case EAGAIN:
-		return say_again(&f);
-	case EFAULT:
-		return say_fault(&f);
-	case EINVAL:
-		return say_invalid(&f);
-	case EOPNOTSUPP:
-	case EPROTONOSUPPORT:
-	case ENOSYS:
-	case ENOTTY:
-		return say_unsupported(&f);
-	default:
-		return say_other(&f);
-	}
+	explain(&f);
+	add_first_error(&f);
+	return code;
 }

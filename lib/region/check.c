@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "host/reg_words.h"
 #include "request.h"
 
 static bool shift_ok(uint32_t shift)
@@ -104,15 +105,12 @@ static int no_dmabuf(const struct region_request *req)
 			   "File descriptor %d is no DMA-BUF.", req->fd);
 }
 
-/*
- * ib_umem_dmabuf_get() compares with dmabuf->size.  That an fd is shorter than
- * the buffer is what happens to memory of several physical chunks, where the
- * runtime names, and so exports, one of them.
- */
+/* The kernel's own answer to a DMA-BUF that is too short is EINVAL as well. */
 static int check_size(const struct region_request *req)
 {
 	const struct region_env *env = req->ctx->env;
 	int64_t size = env->dmabuf_size(req->fd);
+	struct reg_words words;
 
 	if (size >= 0 && req->offset <= (uint64_t)size &&
 	    req->length <= (uint64_t)size - req->offset)
@@ -124,31 +122,22 @@ static int check_size(const struct region_request *req)
 				   "Keep the fd open until the registration is made.",
 				   "File descriptor %d could not be asked for its size: %s.",
 				   req->fd, strerror((int)-size));
-	return region_fail(req->ctx, -EINVAL, -1, "check fd",
-			   "Export exactly the range that is to be registered, or register chunk by chunk: a virtual-memory buffer has several allocations, and an export by address names one.",
-			   "The DMA-BUF holds %" PRId64 " bytes, and the range ends at %" PRIu64
-			   " (offset %" PRIu64 ", length %" PRIu64 ").",
-			   size, req->offset + req->length, req->offset,
-			   req->length);
+	reg_words_size((uint64_t)size, req->offset, req->length, &words);
+	return region_fail(req->ctx, -EINVAL, -1, "check fd", words.remedy, "%s",
+			   words.text);
 }
 
 /* uverbs' own rule for UVERBS_METHOD_REG_DMABUF_MR, with the host's page. */
 static int check_page_offset(const struct region_request *req)
 {
 	uint64_t page = req->ctx->page_size;
-	uint64_t in_addr = req->addr & (page - 1);
-	uint64_t in_dmabuf = req->offset & (page - 1);
-	const char *remedy =
-		"Export from a page boundary and give the exporter's offset, so that address and DMA-BUF run in step.";
+	struct reg_words words;
 
-	if (in_addr == in_dmabuf)
+	if (!((req->addr ^ req->offset) & (page - 1)))
 		return 0;
-	if (((in_addr ^ in_dmabuf) & 0xfff) == 0)
-		remedy = "Align allocation and export to this host's pages, not to 4 KiB.";
-	return region_fail(req->ctx, -EINVAL, -1, "check offset", remedy,
-			   "In pages of %" PRIu64 " bytes address 0x%" PRIx64 " stands at byte 0x%" PRIx64
-			   ", its offset 0x%" PRIx64 " in the DMA-BUF at byte 0x%" PRIx64 ".",
-			   page, req->addr, in_addr, req->offset, in_dmabuf);
+	reg_words_page_offset(page, req->addr, req->offset, &words);
+	return region_fail(req->ctx, -EINVAL, -1, "check offset", words.remedy,
+			   "%s", words.text);
 }
 
 int region_check_dmabuf(struct region_request *req,

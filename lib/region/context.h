@@ -16,6 +16,8 @@
 
 #include "vma_guard.h"
 
+struct pin_facts;
+
 /* Which DMA-BUF it is: never the same for two of them. */
 struct region_dmabuf_id {
 	uint64_t inode;
@@ -41,6 +43,8 @@ struct region_env {
 	int64_t (*dmabuf_size)(int fd);
 	bool (*is_dmabuf)(int fd);
 	bool (*dmabuf_id)(int fd, struct region_dmabuf_id *id);
+	/* Asks the GPU drivers that the process has loaded; NULL: there are none. */
+	void (*ask_drivers)(struct pin_facts *facts);
 
 	int (*dev_open)(struct mrg_dev **dev);
 	void (*dev_close)(struct mrg_dev *dev);

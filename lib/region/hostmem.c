@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What /proc tells of ordinary memory: huge pages, holes, limits. */
+/* What /proc tells of ordinary memory: huge pages, limits. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -40,29 +40,6 @@ uint64_t region_huge_page(const struct region_env *env, uint64_t addr,
 			largest = vma.page_size;
 	mrg_maps_close(&maps);
 	return largest;
-}
-
-bool region_find_hole(const struct region_env *env, uint64_t addr,
-		      uint64_t length, bool need_write, uint64_t *hole)
-{
-	uint64_t covered = addr;
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
-	int ret;
-
-	if (open_proc(env, "maps", &maps))
-		return false;
-	while ((ret = mrg_maps_next(&maps, &vma)) == 1 &&
-	       vma.start <= covered && covered < addr + length) {
-		if (vma.end <= covered)
-			continue;
-		if (need_write && vma.perms[1] != 'w')
-			break;
-		covered = vma.end;
-	}
-	mrg_maps_close(&maps);
-	*hole = covered;
-	return ret >= 0 && covered < addr + length;
 }
 
 /* Calls @line for each line of a file of /proc. */

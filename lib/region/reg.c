@@ -197,17 +197,21 @@ static bool translates(const struct region_request *req, const struct mrg_mr *mr
 static int plan_and_register(const struct region_request *req, struct mrg_mr *mr)
 {
 	int ret = region_decide(req, 0, mr);
+	struct region_request again;
 
 	if (!ret)
 		ret = register_pieces(req, mr, translates(req, mr));
 	if (ret <= 0)
 		return ret;
+	/* The one failure that smaller pieces are a remedy for. */
+	again = *req;
+	again.first_error = -ENOMEM;
 	free_pieces(mr);
 	region_decision_put(mr->decision);
 	memset(&mr->own_decision, 0, sizeof(mr->own_decision));
-	ret = region_decide(req, SMALL_PIECE, mr);
+	ret = region_decide(&again, SMALL_PIECE, mr);
 	mr->decision->shrunk = true;
-	return ret ? ret : register_pieces(req, mr, false);
+	return ret ? ret : register_pieces(&again, mr, false);
 }
 
 static int reg(const struct region_request *req, struct mrg_mr **out)

@@ -17,6 +17,7 @@ struct region_request {
 	uint64_t length;
 	uint64_t offset;	/* of @addr in the DMA-BUF */
 	int access;
+	int first_error;	/* -errno of a try in larger pieces; 0: this is the first */
 	struct mrg_reg_opts opts;
 };
 
@@ -69,8 +70,5 @@ int region_explain(const struct region_request *req, int code, size_t index,
 /* Largest page of hugetlb memory in the range, 0 where it is ordinary. */
 uint64_t region_huge_page(const struct region_env *env, uint64_t addr,
 			  uint64_t length);
-/* First byte of the range that no VMA, or none that may be written, covers. */
-bool region_find_hole(const struct region_env *env, uint64_t addr,
-		      uint64_t length, bool need_write, uint64_t *hole);
 
 #endif

@@ -100,7 +100,8 @@ static int check_range(struct mrg_vma_guard *guard, struct range range,
 	uint64_t length = range.end - range.start;
 
 	if (facts->mapped < length)
-		return refuse(err, -EFAULT, "Register only mapped memory.",
+		return refuse(err, -EFAULT,
+			      "Register only mapped memory. GPU memory need not have a CPU mapping: export it with mrg_gpu_export() and register that with mrg_reg_dmabuf().",
 			      "Of the %" PRIu64 " bytes from 0x%" PRIx64
 			      " only %" PRIu64 " are mapped: the range has a hole.",
 			      length, range.start, facts->mapped);

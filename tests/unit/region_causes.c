@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Causes that share an errno are told apart, and named with value and remedy. */
 #include "region_fake.h"
+#include "host/pin.h"
 
 #define ADDR 0x700000000000ULL
 
@@ -32,7 +33,13 @@ static void dmabuf_fails(int err)
 
 static void is(int err, const char *words)
 {
+	struct mrg_error error;
+
 	assert_error(ctx, -err, "register piece", words);
+	/* A sentence that is as long as the room for it has been cut. */
+	assert_int_equal(mrg_last_error(ctx, &error), 0);
+	assert_true(strlen(error.cause) < sizeof(error.cause) - 1);
+	assert_true(strlen(error.remedy) < sizeof(error.remedy) - 1);
 }
 
 static void is_not(const char *words)
@@ -279,25 +286,210 @@ static void hole_and_read_only_memory_are_told_from_device_memory(void **state)
 	static const char *const maps =
 		"700000000000-700000002000 rw-p 00000000 00:00 0 \n"
 		"700000003000-700000005000 r--p 00000000 00:00 0 \n"
-		"700000005000-700000008000 rw-s 00000000 00:06 1 /dev/nvidia-uvm\n";
+		"700000005000-700000008000 rw-s 00000000 00:06 1 /dev/nvidia-uvm\n"
+		"700000008000-700000009000 rw-s 00000000 00:06 1 /dev/infiniband/uverbs0\n"
+		"700000009000-70000000a000 rw-s 00000000 00:06 1 /dev/shm/kv\n";
 
 	(void)state;
 	write_file(maps, "%s/self/maps", host.proc);
 	host_fails(ADDR, 0x4000, all_access, EFAULT);
 	is(EFAULT, "0x700000002000 in the range is not mapped");
+	is(EFAULT, "Register only mapped memory");
+	is_not("device pointer");
 	done();
-	host_fails(ADDR + 0x3000, 0x3000, all_access, EFAULT);
+	host_fails(ADDR + 0x3000, 0x1000, all_access, EFAULT);
 	is(EFAULT, "0x700000003000 in the range is mapped read-only");
 	done();
 	host_fails(ADDR + 0x4000, 0x1000, IBV_ACCESS_REMOTE_READ, EFAULT);
 	is(EFAULT, "device memory");
 	done();
-	host_fails(ADDR + 0x5000, 0x3000, all_access, EFAULT);
-	is(EFAULT, "device memory");
-	is(EFAULT, "mrg_reg_dmabuf");
+	host_fails(ADDR + 0x8000, 0x1000, all_access, EFAULT);
+	is(EFAULT, "/dev/infiniband/uverbs0: device memory");
+	done();
+	host_fails(ADDR + 0x9000, 0x1000, all_access, EFAULT);
+	is_not("/dev/shm/kv");
 	done();
 	host_fails(ADDR, 0x3000, all_access, ENOMEM);
 	is(ENOMEM, "0x700000002000 in the range is not mapped");
+	done();
+}
+
+/* What the kernel's flags tell where no name does. */
+static void device_mapping_without_a_name_is_known_by_its_flags(void **state)
+{
+	static const char map[] = "700000000000-700000002000 rw-s 00000000 00:00 0 \n";
+	char smaps[256];
+
+	(void)state;
+	write_file(map, "%s/self/maps", host.proc);
+	snprintf(smaps, sizeof(smaps), "%sVmFlags: rd wr sh mr mw me ms io pf de dd \n", map);
+	write_file(smaps, "%s/self/smaps", host.proc);
+	host_fails(ADDR, 0x2000, all_access, EFAULT);
+	is(EFAULT, "mapping of a device without a name");
+	done();
+}
+
+static void set_peermem(enum pin_peermem peermem)
+{
+	static const char *const modules[] = {
+		[PEERMEM_ABSENT] = "ib_core 548864 1 ib_uverbs, Live 0x0\n",
+		[PEERMEM_IDLE] = "nvidia_peermem 16384 0 - Live 0x0\n"
+				 "ib_core 548864 1 ib_uverbs, Live 0x0\n",
+		[PEERMEM_LINKED] = "nvidia_peermem 16384 0 - Live 0x0\n"
+				   "ib_core 548864 2 nvidia_peermem,ib_uverbs, Live 0x0\n",
+	};
+
+	write_file(modules[peermem], "%s/modules", host.proc);
+}
+
+/* cudaMalloc() gives addresses that no line of maps holds. */
+static void unmapped_address_may_be_freed_or_a_device_pointer(void **state)
+{
+	(void)state;
+	write_file("500000000000-500000002000 rw-p 00000000 00:00 0 \n", "%s/self/maps",
+		   host.proc);
+	set_peermem(PEERMEM_ABSENT);
+	host_fails(ADDR, MIB, all_access, EFAULT);
+	is(EFAULT, "it was freed, or it is a device pointer");
+	is(EFAULT, "no peermem module is loaded");
+	is(EFAULT, "mrg_gpu_classify()");
+	is(EFAULT, "mrg_reg_dmabuf()");
+	done();
+	host_fails(ADDR, MIB, all_access, EINVAL);
+	is(EINVAL, "it was freed, or it is a device pointer");
+	done();
+}
+
+/* What cuMemAddressReserve() leaves in maps. */
+static void reservation_without_access_is_not_called_read_only(void **state)
+{
+	(void)state;
+	write_file("700000000000-700040000000 ---p 00000000 00:00 0 \n", "%s/self/maps",
+		   host.proc);
+	host_fails(ADDR, MIB, all_access, EFAULT);
+	is(EFAULT, "PROT_NONE");
+	is(EFAULT, "gpuDirectRDMACapable (cannot be set afterwards)");
+	is_not("read-only");
+	done();
+}
+
+static void uvm_mapping_is_judged_by_peermem(void **state)
+{
+	(void)state;
+	write_file("700000000000-700040000000 rw-s 00000000 00:06 1 /dev/nvidia-uvm\n",
+		   "%s/self/maps", host.proc);
+	set_peermem(PEERMEM_ABSENT);
+	host_fails(ADDR, MIB, all_access, EFAULT);
+	is(EFAULT, "/dev/nvidia-uvm");
+	is(EFAULT, "no peermem module is loaded");
+	is(EFAULT, "mrg_gpu_export()");
+	done();
+	set_peermem(PEERMEM_IDLE);
+	host_fails(ADDR, MIB, all_access, EFAULT);
+	is(EFAULT, "loaded, but not linked to ib_core");
+	done();
+	set_peermem(PEERMEM_LINKED);
+	host_fails(ADDR, MIB, all_access, EFAULT);
+	is(EFAULT, "peermem is loaded and did not take it");
+	is(EFAULT, "gpuDirectRDMACapable at cuMemCreate()");
+	done();
+}
+
+/* What a driver answers. */
+static struct pin_facts told;
+
+static void tell(struct pin_facts *facts)
+{
+	facts->kind = told.kind;
+	facts->unflagged = told.unflagged;
+	facts->chunks = told.chunks;
+	facts->end = told.end;
+}
+
+static void gpu_fails(struct pin_facts answer, enum pin_peermem peermem, int err)
+{
+	told = answer;
+	host.env.ask_drivers = tell;
+	set_peermem(peermem);
+	/* Neither the hole nor the reservation is the cause. */
+	write_file("700000000000-700040000000 ---p 00000000 00:00 0 \n", "%s/self/maps",
+		   host.proc);
+	host_fails(ADDR, MIB, all_access, err);
+	is_not("PROT_NONE");
+}
+
+/* Field report G10: three states, one errno, three answers. */
+static void gpu_memory_gets_one_answer_for_each_state_of_it(void **state)
+{
+	const struct pin_facts vmm = { .kind = MRG_MEM_CUDA_VMM, .chunks = 92 };
+	const struct pin_facts unflagged = { .kind = MRG_MEM_CUDA_VMM, .chunks = 1,
+					     .unflagged = true };
+	const struct pin_facts plain = { .kind = MRG_MEM_CUDA };
+
+	(void)state;
+	gpu_fails(vmm, PEERMEM_ABSENT, EFAULT);
+	is(EFAULT, "CUDA VMM memory in 92 chunks");
+	is(EFAULT, "no peermem module is loaded");
+	is(EFAULT, "mrg_gpu_export() and register that with mrg_reg_dmabuf()");
+	is_not("RDMA flag");
+	done();
+	gpu_fails(unflagged, PEERMEM_LINKED, EFAULT);
+	is(EFAULT, "allocated without the RDMA flag");
+	is(EFAULT, "cannot be fixed afterwards");
+	is(EFAULT, "set allocFlags.gpuDirectRDMACapable at cuMemCreate()");
+	done();
+	gpu_fails(plain, PEERMEM_ABSENT, EFAULT);
+	is(EFAULT, "is CUDA memory on a GPU");
+	is(EFAULT, "no peermem module is loaded");
+	is_not("VMM");
+	done();
+	gpu_fails(plain, PEERMEM_LINKED, EINVAL);
+	is(EINVAL, "peermem is loaded and did not take it");
+	done();
+	gpu_fails(vmm, PEERMEM_LINKED, EFAULT);
+	is(EFAULT, "Peermem takes one allocation at a time");
+	done();
+	gpu_fails(unflagged, PEERMEM_ABSENT, ENOMEM);
+	is(ENOMEM, "cannot be fixed afterwards, and peermem does not help");
+	done();
+}
+
+static void other_gpu_memory_is_told_apart(void **state)
+{
+	(void)state;
+	gpu_fails((struct pin_facts){ .kind = MRG_MEM_CUDA_POOL, .unflagged = true },
+		  PEERMEM_LINKED, EFAULT);
+	is(EFAULT, "CUDA pool memory");
+	is(EFAULT, "cudaMallocAsync");
+	done();
+	gpu_fails((struct pin_facts){ .kind = MRG_MEM_CUDA_MANAGED }, PEERMEM_LINKED, EFAULT);
+	is(EFAULT, "pages move");
+	done();
+	gpu_fails((struct pin_facts){ .kind = MRG_MEM_CUDA, .end = ADDR + 5000 },
+		  PEERMEM_LINKED, EFAULT);
+	is(EFAULT, "ends at 0x700000001388");
+	done();
+	gpu_fails((struct pin_facts){ .kind = MRG_MEM_HIP }, PEERMEM_ABSENT, EFAULT);
+	is(EFAULT, "HIP memory");
+	is_not("peermem");
+	done();
+}
+
+/* Behind an IOMMU that translates: 4 GiB fail, then a piece of 1 GiB. */
+static void both_errnos_of_a_try_in_smaller_pieces_are_told(void **state)
+{
+	struct mrg_mr *mr;
+
+	(void)state;
+	set_iommu("DMA-FQ\n");
+	host.fail_above = GIB;
+	host.fail_call = 2;
+	host.fail_errno = EREMOTEIO;
+	ctx = open_fake();
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 4 * GIB, all_access, NULL,
+				 &mr), -EREMOTEIO);
+	is(EREMOTEIO, "Remote I/O error (121)");
+	is(EREMOTEIO, "EREMOTEIO, after ENOMEM with larger pieces");
 	done();
 }
 
@@ -395,6 +587,13 @@ int main(void)
 		FAKE_TEST(memlock_does_not_bind_who_may_lock),
 		FAKE_TEST(vma_limit_is_named_for_both_errnos),
 		FAKE_TEST(hole_and_read_only_memory_are_told_from_device_memory),
+		FAKE_TEST(device_mapping_without_a_name_is_known_by_its_flags),
+		FAKE_TEST(unmapped_address_may_be_freed_or_a_device_pointer),
+		FAKE_TEST(reservation_without_access_is_not_called_read_only),
+		FAKE_TEST(uvm_mapping_is_judged_by_peermem),
+		FAKE_TEST(gpu_memory_gets_one_answer_for_each_state_of_it),
+		FAKE_TEST(other_gpu_memory_is_told_apart),
+		FAKE_TEST(both_errnos_of_a_try_in_smaller_pieces_are_told),
 		FAKE_TEST(cut_huge_page_is_named),
 		FAKE_TEST(lack_of_dmabuf_support_names_who_lacks_it),
 		FAKE_TEST(error_524_is_the_exporters_refusal),

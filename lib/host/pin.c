@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "host/maps.h"
+#include "host/pin.h"
+
+/* Shared memory has names in /dev as well, and is memory like any other. */
+static bool is_device_file(const char *name)
+{
+	static const char *const memory[] = { "/dev/zero", "/dev/shm/",
+					      "/dev/hugepages" };
+
+	if (!strncmp(name, "/dmabuf:", 8))
+		return true;
+	if (strncmp(name, "/dev/", 5))
+		return false;
+	for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+		if (!strncmp(name, memory[i], strlen(memory[i])))
+			return false;
+	return true;
+}
+
+static bool is_gpu_library(const char *name)
+{
+	return strstr(name, "/libcuda.so") || strstr(name, "/libamdhip64.so");
+}
+
+static enum pin_fault fault_of(const struct mrg_maps_vma *vma, bool need_write)
+{
+	/* What get_user_pages() refuses whoever asks: check_vma_flags(). */
+	if (is_device_file(vma->name) ||
+	    (vma->flags & (MRG_MF_IO | MRG_MF_PFNMAP)))
+		return PIN_DEVICE;
+	if (vma->perms[0] != 'r' && vma->perms[1] != 'w')
+		return PIN_NO_ACCESS;
+	return need_write && vma->perms[1] != 'w' ? PIN_READ_ONLY : PIN_NONE;
+}
+
+/* Goes on from @facts->at, up to which nothing was found. */
+static void see(const struct mrg_maps_vma *vma, bool need_write,
+		struct pin_facts *facts)
+{
+	if (facts->fault || vma->end <= facts->at ||
+	    facts->at - facts->addr >= facts->length)
+		return;
+	facts->fault = vma->start > facts->at ? PIN_UNMAPPED :
+					       fault_of(vma, need_write);
+	if (facts->fault == PIN_DEVICE)
+		snprintf(facts->name, sizeof(facts->name), "%.*s",
+			 (int)sizeof(facts->name) - 1, vma->name);
+	if (!facts->fault)
+		facts->at = vma->end;
+}
+
+static int walk(const char *path, bool need_write, struct pin_facts *facts)
+{
+	struct mrg_maps_vma vma;
+	struct mrg_maps maps;
+	int ret = mrg_maps_open(&maps, path);
+
+	if (ret)
+		return ret;
+	facts->at = facts->addr;
+	while ((ret = mrg_maps_next(&maps, &vma)) == 1) {
+		facts->gpu_driver |= is_gpu_library(vma.name);
+		see(&vma, need_write, facts);
+	}
+	mrg_maps_close(&maps);
+	if (!ret && !facts->fault && facts->at - facts->addr < facts->length)
+		facts->fault = PIN_UNMAPPED;
+	return ret;
+}
+
+/*
+ * A module that gives the RDMA core its pages uses symbols of it, and so is one
+ * of its users, the fourth word: "ib_core 548864 2 nvidia_peermem,ib_uverbs,".
+ * One that was built where these symbols were missing is loaded and does
+ * nothing.
+ */
+static void take_module(const char *line, struct pin_facts *facts)
+{
+	char name[64], users[512];
+
+	if (sscanf(line, "%63s %*s %*s %511s", name, users) != 2)
+		return;
+	if ((!strcmp(name, "nvidia_peermem") || !strcmp(name, "nv_peer_mem")) &&
+	    facts->peermem == PEERMEM_ABSENT)
+		facts->peermem = PEERMEM_IDLE;
+	if ((!strcmp(name, "ib_core") || !strcmp(name, "ib_uverbs")) &&
+	    (strstr(users, "nvidia_peermem") || strstr(users, "nv_peer_mem")))
+		facts->peermem = PEERMEM_LINKED;
+}
+
+static void read_modules(const char *proc, struct pin_facts *facts)
+{
+	char path[PATH_MAX], line[1024];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/modules", proc);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	while (fgets(line, sizeof(line), file))
+		take_module(line, facts);
+	fclose(file);
+}
+
+int pin_read(const char *proc, const char *process, uint64_t addr,
+	     uint64_t length, bool need_write, struct pin_facts *facts)
+{
+	struct pin_facts found = { .addr = addr, .length = length };
+	struct pin_facts flags = found;
+	char path[PATH_MAX];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/%s/maps", proc, process);
+	ret = walk(path, need_write, &found);
+	if (ret)
+		return ret;
+	/* Only smaps tells a device mapping without a name, and it is dear. */
+	snprintf(path, sizeof(path), "%s/%s/smaps", proc, process);
+	if (!found.fault && !walk(path, need_write, &flags) &&
+	    flags.fault == PIN_DEVICE)
+		found = flags;
+	read_modules(proc, &found);
+	*facts = found;
+	return 0;
+}
+
+void pin_ask_gpu(struct mrg_gpu *gpu, struct pin_facts *facts)
+{
+	struct mrg_mem mem;
+
+	if (mrg_gpu_classify(gpu, facts->addr, facts->length, &mem))
+		return;
+	if (mem.kind >= MRG_MEM_CUDA) {
+		facts->kind = mem.kind;
+		facts->unflagged = mem.rdma == MRG_RDMA_NO;
+		facts->chunks = mem.count;
+		facts->end = mem.hole;
+	}
+	mrg_mem_release(&mem);
+}
+
+void pin_ask_drivers(struct pin_facts *facts)
+{
+	struct mrg_gpu *gpu;
+
+	if (mrg_gpu_open(&gpu, NULL))
+		return;
+	pin_ask_gpu(gpu, facts);
+	mrg_gpu_close(gpu);
+}
