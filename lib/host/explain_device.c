@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* An RDMA device's limits, and the MRs that are on it now. */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include <infiniband/verbs.h>
 #include <netlink/attr.h>
 #include <netlink/msg.h>
@@ -79,12 +81,28 @@ static bool count_mrs(const char *device, uint64_t *mrs)
 	return count.found;
 }
 
-void explain_ask_device(struct mrg_explain_opts *opts)
+static int ask_dmabuf(struct ibv_context *device)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(device);
+	int answer;
+
+	if (!pd)
+		return 0;
+	errno = 0;
+	ibv_reg_dmabuf_mr(pd, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1,
+			  IBV_ACCESS_LOCAL_WRITE);
+	answer = -errno;
+	ibv_dealloc_pd(pd);
+	return answer;
+}
+
+void explain_ask_device(struct mrg_explain_opts *opts, int *dmabuf_answer)
 {
 	struct ibv_context *device;
 	struct ibv_device_attr attr;
 	uint64_t mrs;
 
+	*dmabuf_answer = 0;
 	if (!opts->device)
 		return;
 	device = open_device(opts->device);
@@ -98,5 +116,7 @@ void explain_ask_device(struct mrg_explain_opts *opts)
 			opts->max_mrs = (uint64_t)attr.max_mr;
 		}
 	}
+	if (opts->call == MRG_CALL_REG_DMABUF_MR)
+		*dmabuf_answer = ask_dmabuf(device);
 	ibv_close_device(device);
 }

@@ -113,28 +113,11 @@ static bool read_vma_limit(const struct source *from, uint64_t *limit)
 	return ok;
 }
 
-struct cover {
-	uint64_t at;		/* covered so far */
-	uint64_t end;
-	uint64_t page_size;
-};
-
-static void cover(struct cover *cover, const struct mrg_maps_vma *vma)
-{
-	if (vma->end <= cover->at || vma->start >= cover->end)
-		return;
-	if (vma->page_size > cover->page_size)
-		cover->page_size = vma->page_size;
-	if (vma->start <= cover->at)
-		cover->at = vma->end;
-}
-
-/* One pass: the number of VMAs, and what of the range they cover. */
+/* One pass: the number of VMAs, and the largest page of the range. */
 static int walk(const struct source *from, const char *name,
 		const struct mrg_explain_opts *opts, struct process_facts *facts)
 {
-	struct cover range = { .at = opts->addr,
-			       .end = opts->addr + opts->length };
+	uint64_t end = opts->addr + opts->length;
 	struct mrg_maps_vma vma;
 	struct mrg_maps maps;
 	char path[PATH_MAX];
@@ -147,13 +130,39 @@ static int walk(const struct source *from, const char *name,
 	facts->vmas = 0;
 	while ((ret = mrg_maps_next(&maps, &vma)) == 1) {
 		facts->vmas += strcmp(vma.name, "[vsyscall]") != 0;
-		cover(&range, &vma);
+		if (vma.end > opts->addr && vma.start < end &&
+		    vma.page_size > facts->page_size)
+			facts->page_size = vma.page_size;
 	}
 	mrg_maps_close(&maps);
-	facts->has_hole = range.at < range.end;
-	facts->unmapped = range.at;
-	facts->page_size = range.page_size;
 	return ret;
+}
+
+/* Whether the access asked for writes is not known, so a read-only mapping is
+ * told only where there is nothing worse. */
+static int read_pin(const struct source *from, const struct mrg_explain_opts *opts,
+		    struct pin_facts *pin)
+{
+	struct pin_facts worse;
+	int ret = pin_read(from->root, from->process, opts->addr, opts->length,
+			   true, pin);
+
+	if (!ret && pin->fault == PIN_READ_ONLY &&
+	    !pin_read(from->root, from->process, opts->addr, opts->length, false,
+		      &worse) && worse.fault)
+		*pin = worse;
+	if (!ret && !opts->pid && !opts->proc)
+		pin_ask_drivers(pin);
+	return ret;
+}
+
+/* Only smaps tells page sizes, and it is dear. */
+static bool pages_matter(const struct mrg_explain_opts *opts)
+{
+	bool cut = opts->max_mr_size && opts->length > opts->max_mr_size;
+
+	return !opts->page_size && opts->call != MRG_CALL_REG_DMABUF_MR &&
+	       (cut || opts->error == EINVAL);
 }
 
 static void read_maps(const struct source *from,
@@ -161,14 +170,11 @@ static void read_maps(const struct source *from,
 		      struct process_facts *facts)
 {
 	bool range = opts->addr && opts->length;
-	/* Only smaps tells page sizes, and it is dear. */
-	const char *name = range && opts->error == EINVAL && !opts->page_size ?
-		"smaps" : "maps";
 
-	if (walk(from, name, opts, facts))
+	if (walk(from, range && pages_matter(opts) ? "smaps" : "maps", opts, facts))
 		return;
 	facts->vmas_known = read_vma_limit(from, &facts->vma_limit);
-	facts->range_known = range;
+	facts->range_known = range && !read_pin(from, opts, &facts->pin);
 	if (opts->dev && !opts->proc)
 		mrg_vma_count(opts->dev, opts->pid, &facts->vmas);
 }

@@ -16,6 +16,7 @@
 #include "term.h"
 
 #define ERRNO_MAX 133
+#define ENOTSUPP 524	/* the kernel's own: C libraries have no name for it */
 
 enum {
 	KEY_CALL = 0x100,
@@ -28,6 +29,8 @@ enum {
 	KEY_MRS,
 	KEY_MAX_MRS,
 	KEY_PAGE_SIZE,
+	KEY_OFFSET,
+	KEY_DMABUF_SIZE,
 	KEY_PROC,
 	KEY_JSON,
 	KEY_COLOUR,
@@ -35,7 +38,7 @@ enum {
 
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "What failed:", 1 },
-	{ "error", KEY_ERROR, "ERRNO", 0, "Its errno: ENOMEM, 12", 0 },
+	{ "error", KEY_ERROR, "ERRNO", 0, "Its errno: ENOMEM, 12; 524 is ENOTSUPP", 0 },
 	{ "call", KEY_CALL, "NAME", 0,
 	  "ibv_reg_mr (default), ibv_reg_dmabuf_mr, ibv_create_qp, ibv_create_cq, "
 	  "mmap or madvise",
@@ -46,6 +49,9 @@ static const struct argp_option options[] = {
 	{ "devices", KEY_DEVICES, "N", 0, "How many devices it is registered on (1)", 0 },
 	{ "page-size", KEY_PAGE_SIZE, "N", 0,
 	  "Huge page that it lies in (looked up in smaps)", 0 },
+	{ "offset", KEY_OFFSET, "N", 0, "Where it begins in its DMA-BUF", 0 },
+	{ "dmabuf-size", KEY_DMABUF_SIZE, "N", 0,
+	  "Size of the DMA-BUF (size: in /proc/PID/fdinfo/FD)", 0 },
 	{ NULL, 0, NULL, 0, "The device:", 3 },
 	{ "device", KEY_DEVICE, "NAME", 0,
 	  "RDMA device to ask for its limits and its MRs", 0 },
@@ -71,8 +77,12 @@ static int parse_errno(const char *word)
 	long number = strtol(word, &end, 10);
 
 	if (end != word && !*end)
-		return number < 0 && number >= -ERRNO_MAX ? (int)-number :
-		       number > 0 && number <= ERRNO_MAX ? (int)number : 0;
+		number = number < 0 && number >= -ENOTSUPP ? -number : number;
+	if (end != word && !*end)
+		return (number > 0 && number <= ERRNO_MAX) ||
+		       number == ENOTSUPP ? (int)number : 0;
+	if (!strcmp(word, "ENOTSUPP"))
+		return ENOTSUPP;
 	for (int i = 1; i <= ERRNO_MAX; i++)
 		if (strerrorname_np(i) && !strcmp(word, strerrorname_np(i)))
 			return i;
@@ -115,6 +125,8 @@ static void check_args(struct argp_state *state)
 		argp_error(state, "the process that got it is needed, by its ID");
 	if (opts->length > UINT64_MAX - opts->addr)
 		argp_error(state, "address and length overflow");
+	if (opts->length > UINT64_MAX - opts->offset)
+		argp_error(state, "offset and length overflow");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -163,6 +175,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (opts->page_size & (opts->page_size - 1))
 			argp_error(state, "--page-size: expected a power of two, read \"%s\"", arg);
 		return 0;
+	case KEY_OFFSET:
+		opts->offset = parse_number(state, "offset", arg);
+		return 0;
+	case KEY_DMABUF_SIZE:
+		opts->dmabuf_size = parse_number(state, "dmabuf-size", arg);
+		return 0;
 	case KEY_PROC:
 		opts->proc = arg;
 		return 0;
@@ -190,7 +208,8 @@ static const struct argp argp = {
 	.parser = parse_option,
 	.args_doc = "PID --error ERRNO",
 	.doc = "Tell the causes of a failed registration apart: VMA limit, memlock, "
-	       "MR size, device keys, holes, huge pages."
+	       "MR size, device keys, holes, huge pages, device memory, and what is "
+	       "wrong with a DMA-BUF."
 	       "\v"
 	       "The process is judged by its own limits, as they are now.  Exit "
 	       "status: 0 where one cause fits; 3 where none or several do; 1 where "

@@ -122,6 +122,9 @@ static void assert_is(const struct mrg_explanation *explanation,
 	if (finding->likelihood != likelihood)
 		print_error("%s: %s\n", mrg_cause_name(cause), finding->text);
 	assert_int_equal(finding->likelihood, likelihood);
+	/* A sentence that is as long as the room for it has been cut. */
+	assert_true(strlen(finding->text) < sizeof(finding->text) - 1);
+	assert_true(strlen(finding->remedy) < sizeof(finding->remedy) - 1);
 	assert_int_equal(!finding->remedy[0], likelihood == MRG_IS_NOT);
 }
 
@@ -361,6 +364,191 @@ static void huge_pages_of_512_mib_are_judged_as_such(void **state)
 	assert_non_null(strstr(out.summary, "512 MiB"));
 }
 
+static void assert_says(const struct mrg_explanation *explanation,
+			enum mrg_cause cause, const char *words)
+{
+	const struct mrg_finding *finding = of(explanation, cause);
+
+	if (!strstr(finding->text, words) && !strstr(finding->remedy, words))
+		fail_msg("\"%s\" is neither in \"%s\" nor in \"%s\"", words,
+			 finding->text, finding->remedy);
+}
+
+static struct mrg_explanation efault_at(uint64_t addr, uint64_t length)
+{
+	return explain((struct mrg_explain_opts){ .error = EFAULT, .addr = addr,
+						  .length = length });
+}
+
+/* A process with CUDA: what cudaMalloc() gives is in no line of maps. */
+static void a_gpu_process(const char *modules)
+{
+	a_process("unlimited", 0, NO_CAPS, 900);
+	write_file("modules", modules);
+	write_file("4711/maps",
+		"7f0000000000-7f0000010000 rw-p 00000000 00:00 0 \n"
+		"7f0000100000-7f0000200000 ---p 00000000 00:00 0 \n"
+		"7f0000300000-7f0000400000 rw-s 00000000 00:06 1 /dev/nvidia-uvm\n"
+		"7f0000500000-7f0000600000 r--p 00000000 00:00 0 \n"
+		"7f0000700000-7f0000701000 r-xp 00000000 08:01 7 /usr/lib/libcuda.so.580.159.04\n");
+}
+
+static void an_unmapped_address_of_a_gpu_process_may_be_a_device_pointer(void **state)
+{
+	struct mrg_explanation out;
+
+	(void)state;
+	a_gpu_process("ib_core 548864 1 ib_uverbs, Live 0x0\n");
+	out = efault_at(0x7e0000000000, 1 << 20);
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_MAY_BE);
+	assert_is(&out, MRG_CAUSE_HOLE, MRG_MAY_BE);
+	assert_says(&out, MRG_CAUSE_DEVICE_MEMORY, "no peermem module is loaded");
+	assert_says(&out, MRG_CAUSE_DEVICE_MEMORY, "mrg_gpu_export()");
+	assert_non_null(strstr(out.summary, "hole, device memory"));
+	out = efault_at(0x7f0000100000, 1 << 20);
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_MAY_BE);
+	assert_says(&out, MRG_CAUSE_HOLE, "PROT_NONE");
+	assert_says(&out, MRG_CAUSE_DEVICE_MEMORY, "gpuDirectRDMACapable (cannot be set afterwards)");
+	/* One that runs out of ordinary memory is none. */
+	out = efault_at(0x7f0000008000, 1 << 20);
+	assert_is(&out, MRG_CAUSE_HOLE, MRG_IS);
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_IS_NOT);
+	/* Nor one of a process without a GPU driver. */
+	a_process("unlimited", 0, NO_CAPS, 900);
+	out = efault_at(0x7e0000000000, 1 << 20);
+	assert_is(&out, MRG_CAUSE_HOLE, MRG_IS);
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_IS_NOT);
+}
+
+static void a_device_mapping_is_named_with_the_state_of_peermem(void **state)
+{
+	struct mrg_explanation out;
+
+	(void)state;
+	a_gpu_process("ib_core 548864 1 ib_uverbs, Live 0x0\n");
+	out = efault_at(0x7f0000300000, 1 << 20);
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_IS);
+	assert_is(&out, MRG_CAUSE_HOLE, MRG_IS_NOT);
+	assert_non_null(strstr(out.summary, "/dev/nvidia-uvm"));
+	assert_says(&out, MRG_CAUSE_DEVICE_MEMORY, "no peermem module is loaded");
+	a_gpu_process("nvidia_peermem 16384 0 - Live 0x0\n"
+		      "ib_core 548864 2 nvidia_peermem,ib_uverbs, Live 0x0\n");
+	out = efault_at(0x7f0000300000, 1 << 20);
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_IS);
+	assert_says(&out, MRG_CAUSE_DEVICE_MEMORY, "Neither can be fixed afterwards");
+	out = efault_at(0x7f0000500000, 1 << 20);
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_IS_NOT);
+	assert_is(&out, MRG_CAUSE_HOLE, MRG_MAY_BE);
+	assert_says(&out, MRG_CAUSE_HOLE, "read-only");
+	out = explain((struct mrg_explain_opts){ .error = EFAULT });
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_NOT_SEEN);
+}
+
+static void huge_pages_are_not_ruled_out_without_an_address(void **state)
+{
+	struct mrg_explanation out;
+	struct mrg_explain_opts opts = { .error = EINVAL, .length = 4ull << 20,
+					 .page_size = 2ull << 20 };
+
+	(void)state;
+	a_process("unlimited", 0, NO_CAPS, 900);
+	out = explain(opts);
+	assert_is(&out, MRG_CAUSE_HUGE_PAGE, MRG_NOT_SEEN);
+	assert_says(&out, MRG_CAUSE_HUGE_PAGE, "address is not given");
+	opts.length = 3ull << 20;
+	out = explain(opts);
+	assert_is(&out, MRG_CAUSE_HUGE_PAGE, MRG_IS);
+	assert_says(&out, MRG_CAUSE_HUGE_PAGE, "wherever it begins");
+	opts.length = 0;
+	opts.addr = 0x7f0000000000;
+	out = explain(opts);
+	assert_is(&out, MRG_CAUSE_HUGE_PAGE, MRG_NOT_SEEN);
+	opts.length = 4ull << 20;
+	out = explain(opts);
+	assert_is(&out, MRG_CAUSE_HUGE_PAGE, MRG_IS_NOT);
+}
+
+static void mrg_reg_is_no_remedy_where_it_refuses_as_well(void **state)
+{
+	struct mrg_explanation out;
+	struct mrg_explain_opts opts = { .error = EINVAL, .addr = 0x7f0000000000,
+					 .length = 34ull << 20, .max_mr_size = 1 << 20 };
+
+	(void)state;
+	a_process("unlimited", 0, NO_CAPS, 900);
+	huge_smaps();
+	for (int i = 0; i < 2; i++) {
+		out = explain(opts);
+		assert_is(&out, MRG_CAUSE_MR_SIZE, MRG_IS);
+		assert_says(&out, MRG_CAUSE_MR_SIZE, "mrg_reg(3) refuses it too");
+		assert_says(&out, MRG_CAUSE_MR_SIZE, "smaller huge pages");
+		assert_null(strstr(of(&out, MRG_CAUSE_MR_SIZE)->remedy, "as many MRs"));
+		opts.error = ENOMEM;
+	}
+	opts.max_mr_size = 16 << 20;
+	out = explain(opts);
+	assert_says(&out, MRG_CAUSE_MR_SIZE, "3 MRs");
+	assert_says(&out, MRG_CAUSE_MR_SIZE, "as many MRs as it takes");
+}
+
+static struct mrg_explanation dmabuf(struct mrg_explain_opts opts)
+{
+	opts.call = MRG_CALL_REG_DMABUF_MR;
+	return explain(opts);
+}
+
+/* 92 chunks of 20 MiB, of which the export holds the first. */
+static void a_dmabuf_that_is_too_short_is_told_in_bytes(void **state)
+{
+	struct mrg_explanation out;
+
+	(void)state;
+	a_process("unlimited", 0, NO_CAPS, 900);
+	out = dmabuf((struct mrg_explain_opts){
+		.error = EINVAL, .addr = 0x12397fd5800, .length = 1916853120,
+		.offset = 0x7d5800, .dmabuf_size = 20971520, .max_mr_size = 64 * GIB });
+	assert_is(&out, MRG_CAUSE_DMABUF_SIZE, MRG_IS);
+	assert_is(&out, MRG_CAUSE_PAGE_OFFSET, MRG_IS_NOT);
+	assert_non_null(strstr(out.summary, "holds 20971520 bytes"));
+	assert_says(&out, MRG_CAUSE_DMABUF_SIZE, "chunk by chunk");
+	out = dmabuf((struct mrg_explain_opts){
+		.error = EINVAL, .addr = 0x7f00dead0200, .length = 0x3000,
+		.dmabuf_size = 1 << 20, .max_mr_size = 64 * GIB });
+	assert_is(&out, MRG_CAUSE_DMABUF_SIZE, MRG_IS_NOT);
+	assert_is(&out, MRG_CAUSE_PAGE_OFFSET, MRG_IS);
+	assert_non_null(strstr(out.summary, "at byte 0x200"));
+	out = dmabuf((struct mrg_explain_opts){ .error = EINVAL });
+	assert_is(&out, MRG_CAUSE_DMABUF_SIZE, MRG_NOT_SEEN);
+	assert_is(&out, MRG_CAUSE_PAGE_OFFSET, MRG_NOT_SEEN);
+	assert_is(&out, MRG_CAUSE_EXPORTER, MRG_MAY_BE);
+	assert_is(&out, MRG_CAUSE_HUGE_PAGE, MRG_IS_NOT);
+	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_IS_NOT);
+}
+
+static void lack_of_dmabuf_mrs_and_the_exporters_refusal_are_causes(void **state)
+{
+	struct mrg_explanation out;
+
+	(void)state;
+	a_process("unlimited", 0, NO_CAPS, 900);
+	out = dmabuf((struct mrg_explain_opts){ .error = EPROTONOSUPPORT });
+	assert_is(&out, MRG_CAUSE_DMABUF_SUPPORT, MRG_MAY_BE);
+	assert_says(&out, MRG_CAUSE_DMABUF_SUPPORT, "Linux 5.12");
+	assert_int_equal(out.findings[0].cause, MRG_CAUSE_DMABUF_SUPPORT);
+	out = dmabuf((struct mrg_explain_opts){ .error = EOPNOTSUPP });
+	assert_is(&out, MRG_CAUSE_DMABUF_SUPPORT, MRG_NOT_SEEN);
+	assert_is(&out, MRG_CAUSE_EXPORTER, MRG_MAY_BE);
+	out = dmabuf((struct mrg_explain_opts){ .error = 524 });
+	assert_is(&out, MRG_CAUSE_EXPORTER, MRG_IS);
+	assert_is(&out, MRG_CAUSE_DMABUF_SUPPORT, MRG_IS_NOT);
+	assert_non_null(strstr(out.summary, "error 524 (ENOTSUPP): exporter"));
+	out = dmabuf((struct mrg_explain_opts){ .error = EFAULT });
+	assert_is(&out, MRG_CAUSE_EXPORTER, MRG_MAY_BE);
+	out = explain((struct mrg_explain_opts){ .error = 524 });
+	assert_is(&out, MRG_CAUSE_EXPORTER, MRG_IS_NOT);
+	assert_is(&out, MRG_CAUSE_DMABUF_SIZE, MRG_IS_NOT);
+}
+
 static void malformed_questions_are_refused(void **state)
 {
 	struct mrg_explain_opts good = { .size = sizeof(good), .error = ENOMEM,
@@ -389,8 +577,8 @@ static void malformed_questions_are_refused(void **state)
 static void ones_own_process_can_be_asked_about(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	char *area = mmap(NULL, 3 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	char *area = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct mrg_explain_opts opts = { .size = sizeof(opts), .error = EFAULT,
 					 .addr = (uintptr_t)area,
 					 .length = 3 * page };
@@ -435,6 +623,12 @@ int main(void)
 		cmocka_unit_test(a_part_that_cuts_huge_pages_is_told_with_both_sizes),
 		cmocka_unit_test(an_mr_limit_below_the_huge_page_is_told_with_both_sizes),
 		cmocka_unit_test(huge_pages_of_512_mib_are_judged_as_such),
+		cmocka_unit_test(an_unmapped_address_of_a_gpu_process_may_be_a_device_pointer),
+		cmocka_unit_test(a_device_mapping_is_named_with_the_state_of_peermem),
+		cmocka_unit_test(huge_pages_are_not_ruled_out_without_an_address),
+		cmocka_unit_test(mrg_reg_is_no_remedy_where_it_refuses_as_well),
+		cmocka_unit_test(a_dmabuf_that_is_too_short_is_told_in_bytes),
+		cmocka_unit_test(lack_of_dmabuf_mrs_and_the_exporters_refusal_are_causes),
 		cmocka_unit_test(malformed_questions_are_refused),
 		cmocka_unit_test(ones_own_process_can_be_asked_about),
 		cmocka_unit_test(names_can_be_read_back),

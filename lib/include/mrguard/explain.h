@@ -32,8 +32,14 @@ enum mrg_call {
  *	holds pinned for it (VmPin); counts once for each device
  * @MRG_CAUSE_MR_SIZE: the device's largest MR
  * @MRG_CAUSE_KEYS: the device has no keys left
- * @MRG_CAUSE_HOLE: part of the range is not mapped
+ * @MRG_CAUSE_HOLE: part of the range is not mapped, or not open to access
  * @MRG_CAUSE_HUGE_PAGE: the range, or the largest MR, cuts huge pages
+ * @MRG_CAUSE_DEVICE_MEMORY: GPU or other device memory, which the kernel does
+ *	not pin by its address
+ * @MRG_CAUSE_DMABUF_SIZE: the DMA-BUF ends before the range does
+ * @MRG_CAUSE_PAGE_OFFSET: address and offset in the DMA-BUF differ in a page
+ * @MRG_CAUSE_DMABUF_SUPPORT: provider, kernel or driver lack DMA-BUF MRs
+ * @MRG_CAUSE_EXPORTER: the DMA-BUF's exporter refuses this device
  */
 enum mrg_cause {
 	MRG_CAUSE_VMA_LIMIT,
@@ -42,6 +48,11 @@ enum mrg_cause {
 	MRG_CAUSE_KEYS,
 	MRG_CAUSE_HOLE,
 	MRG_CAUSE_HUGE_PAGE,
+	MRG_CAUSE_DEVICE_MEMORY,
+	MRG_CAUSE_DMABUF_SIZE,
+	MRG_CAUSE_PAGE_OFFSET,
+	MRG_CAUSE_DMABUF_SUPPORT,
+	MRG_CAUSE_EXPORTER,
 	MRG_CAUSES,
 };
 
@@ -86,6 +97,10 @@ struct mrg_explanation {
  * @mrs, @max_mrs: MRs in use and the most there can be; @max_mrs 0 likewise
  * @dev:	the module, for a count of VMAs in O(1); may be NULL
  * @proc:	a copy of /proc to read from; NULL = /proc
+ * @offset:	where @addr lies in the DMA-BUF, bytes; known if it, or
+ *		@dmabuf_size, is not 0
+ * @dmabuf_size: of the DMA-BUF, bytes ("size:" of /proc/PID/fdinfo/FD); 0 = not
+ *		known
  */
 struct mrg_explain_opts {
 	size_t size;
@@ -102,6 +117,8 @@ struct mrg_explain_opts {
 	uint64_t max_mrs;
 	struct mrg_dev *dev;
 	const char *proc;
+	uint64_t offset;
+	uint64_t dmabuf_size;
 };
 
 /**
@@ -109,7 +126,8 @@ struct mrg_explain_opts {
  * @explanation: OUT
  *
  * Judges the process by its own limits, not by those of the caller.  What it
- * sees is the state of now: call it soon after the failure.
+ * sees is the state of now: call it soon after the failure.  Of its own process
+ * it also asks the GPU drivers that are loaded there (see mrg_gpu_classify()).
  *
  * Return: 0; -EINVAL (options malformed, error not positive, no such call);
  * -ESRCH (no such process).  Any thread.
@@ -118,7 +136,8 @@ MRG_API int mrg_explain(const struct mrg_explain_opts *opts,
 			struct mrg_explanation *explanation);
 
 /** mrg_cause_name() - "VMA limit", "memlock", "MR size", "device keys", "hole",
- *  "huge pages" */
+ *  "huge pages", "device memory", "DMA-BUF size", "page offsets",
+ *  "DMA-BUF support", "exporter" */
 MRG_API const char *mrg_cause_name(enum mrg_cause cause);
 /** mrg_likelihood_name() - "this", "may be", "not seen", "not this" */
 MRG_API const char *mrg_likelihood_name(enum mrg_likelihood likelihood);
