@@ -63,6 +63,9 @@ int selftest_run(const struct selftest_args *args, const struct target *target,
 		 struct ibv_context *verbs, const struct selftest_progress *progress,
 		 struct selftest_result *result, struct mrg_error *error);
 
+/* Takes over what one MR would do; @plan NULL: there was no memory to tell. */
+void selftest_note_plan(struct selftest_result *result, const struct mrg_plan *plan);
+
 /* What it means, a sentence or two; "" where all is well. */
 const char *selftest_hint(const struct selftest_args *args,
 			  const struct selftest_result *result);

@@ -43,16 +43,26 @@ static struct distance_text distance_text(int64_t distance)
 const char *selftest_hint(const struct selftest_args *args,
 			  const struct selftest_result *result)
 {
-	bool foretold = result->has_prediction &&
-			result->predicted.verdict != MRG_SAFE;
+	enum mrg_verdict verdict = result->has_prediction ?
+		result->predicted.verdict : MRG_VERDICT_UNKNOWN;
 
 	if (!result->wrong && !result->overwritten)
 		return "";
 	if (!args->raw)
 		return "A registration that mrguard made gives wrong bytes: please report it, with `mrguard layout --dump'.";
-	if (foretold)
+	if (verdict == MRG_WRAPS || verdict == MRG_HANGS)
 		return "One MR over this buffer is not safe on this kernel, as foretold: register it with mrguard.";
-	return "The kernel's block walk is not the cause, for one MR is safe here: look for 32-bit offsets in the program, at the device and its firmware.";
+	if (verdict == MRG_SAFE)
+		return "The kernel's block walk is not the cause, for one MR is safe here: look for 32-bit offsets in the program, at the device and its firmware.";
+	return "Whether the kernel's block walk is the cause cannot be told, for nothing foretells what one MR does here: register it with mrguard, which is safe in any case; if bytes are wrong then too, look for 32-bit offsets in the program, at the device and its firmware.";
+}
+
+void selftest_note_plan(struct selftest_result *result, const struct mrg_plan *plan)
+{
+	result->strategy = plan ? mrg_plan_strategy(plan) : MRG_STRATEGY_NONE;
+	result->has_prediction = plan;
+	if (plan)
+		result->predicted = *mrg_plan_single(plan);
 }
 
 static void print_prediction(const struct term *term,

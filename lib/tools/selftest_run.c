@@ -86,9 +86,7 @@ static int register_guarded(struct run *run)
 	if (ret)
 		return library_failed(run, ret, "registration");
 	result->mrs = mrg_mr_count(run->mr);
-	result->strategy = mrg_plan_strategy(mrg_mr_plan(run->mr));
-	result->predicted = *mrg_plan_single(mrg_mr_plan(run->mr));
-	result->has_prediction = true;
+	selftest_note_plan(result, mrg_mr_plan(run->mr));
 	mrg_mr_describe(run->mr, result->words, sizeof(result->words));
 	return 0;
 }

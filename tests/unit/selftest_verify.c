@@ -315,6 +315,39 @@ static void where_one_mr_is_safe_the_program_is_pointed_at(void **state)
 	assert_string_equal(distance_text(8 * GIB).text, "X + 2^33");
 }
 
+/* Refused foretells nothing of wrong bytes, and here verbs did not refuse it. */
+static void without_a_prediction_no_one_is_blamed(void **state)
+{
+	const struct selftest_args raw = { .raw = true };
+	struct selftest_result none = { .wrong = 4096 };
+
+	(void)state;
+	assert_true(hints_at(MRG_HANGS, true, "as foretold"));
+	assert_true(hints_at(MRG_VERDICT_UNKNOWN, true, "cannot be told"));
+	assert_true(hints_at(MRG_REFUSED, true, "cannot be told"));
+	assert_false(hints_at(MRG_REFUSED, true, "as foretold"));
+	assert_non_null(strstr(selftest_hint(&raw, &none), "cannot be told"));
+	assert_null(strstr(selftest_hint(&raw, &none), "is not the cause"));
+}
+
+static void a_handle_without_a_plan_has_no_prediction(void **state)
+{
+	const struct mrg_plan_opts opts = { .size = sizeof(opts), .iova = 0x700000000000,
+					    .length = GIB };
+	struct selftest_result result = { 0 };
+	struct mrg_plan *plan;
+
+	(void)state;
+	assert_int_equal(mrg_plan_make(NULL, 0, &opts, &plan), 0);
+	selftest_note_plan(&result, plan);
+	assert_true(result.has_prediction);
+	assert_int_equal(result.predicted.verdict, MRG_SAFE);
+	mrg_plan_free(plan);
+	selftest_note_plan(&result, NULL);
+	assert_false(result.has_prediction);
+	assert_int_equal(result.strategy, MRG_STRATEGY_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,6 +360,8 @@ int main(void)
 		cmocka_unit_test(spans_reach_the_last_byte_and_meet_at_2_gib),
 		cmocka_unit_test(words_turn_back_into_their_offset),
 		cmocka_unit_test(where_one_mr_is_safe_the_program_is_pointed_at),
+		cmocka_unit_test(without_a_prediction_no_one_is_blamed),
+		cmocka_unit_test(a_handle_without_a_plan_has_no_prediction),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
