@@ -6,7 +6,9 @@
 #include <unistd.h>
 #include <model/planner.h>
 
-#define ALL_FLAGS (MRG_PLAN_IOVA_FREE | MRG_PLAN_TRANSLATED)
+/* Addresses seen, that the MR need not get. */
+#define NOT_THE_MRS (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES)
+#define ALL_FLAGS (MRG_PLAN_IOVA_FREE | NOT_THE_MRS)
 /* No host has larger pages, and windows are made of whole ones. */
 #define MAX_PAGE_SIZE (1ULL << 30)
 
@@ -62,7 +64,7 @@ static int set_up(struct mrg_planner *p, const struct mrg_sg *sg, size_t count,
 	p->walk = p->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING :
 						 p->opts.walk;
 	p->has_list = sg;
-	p->layout_known = sg && !(p->opts.flags & MRG_PLAN_TRANSLATED);
+	p->layout_known = sg && !(p->opts.flags & NOT_THE_MRS);
 	return sg ? mrg_read_list(p, sg, count) : 0;
 }
 
@@ -105,7 +107,7 @@ static bool rebase_possible(struct mrg_planner *p)
 
 	if (p->safety == MRG_ANY_PIECE)
 		return true;
-	if (p->opts.flags & MRG_PLAN_TRANSLATED)
+	if (p->opts.flags & NOT_THE_MRS)
 		p->no_rebase =
 			"the addresses seen are not those that the MR will get";
 	else if (!p->layout_known)

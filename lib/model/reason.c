@@ -34,13 +34,18 @@ static const char *walk_words(const struct mrg_planner *p)
 	}
 }
 
+static const char *blind_words(const struct mrg_planner *p)
+{
+	if (p->opts.flags & MRG_PLAN_TRANSLATED)
+		return "behind a translating IOMMU the addresses seen are not those that the MR will get";
+	if (p->opts.flags & MRG_PLAN_MOVES)
+		return "its exporter can move the memory, so the addresses seen need not be those that the MR will get";
+	return "the DMA addresses are not known";
+}
+
 static void explain_blind(struct mrg_planner *p)
 {
-	bool translated = p->opts.flags & MRG_PLAN_TRANSLATED;
-	const char *why =
-		translated ?
-			"behind a translating IOMMU the addresses seen are not those that the MR will get" :
-			"the DMA addresses are not known";
+	const char *why = blind_words(p);
 
 	if (p->plan->single.verdict != MRG_SAFE)
 		mrg_say(p->plan, "What one MR would do cannot be told: %s.",
@@ -106,6 +111,17 @@ static void explain_assumptions(struct mrg_planner *p)
 			MRG_MIN_LIMIT, MRG_MAX_SHIFT);
 }
 
+/* Whatever the walk: one that is known would change nothing. */
+static bool limit_below_unit(const struct mrg_planner *p)
+{
+	return p->opts.max_mr_size && p->opts.max_mr_size < p->opts.cut_align;
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / (1 << 20);
+}
+
 static void explain_failure(struct mrg_planner *p)
 {
 	const struct mrg_plan_opts *o = &p->opts;
@@ -114,10 +130,10 @@ static void explain_failure(struct mrg_planner *p)
 		mrg_say(p->plan,
 			"No plan: it would need more than %u MRs; raise max_mr_size (0x%llx) or shorten the range.",
 			MRG_MAX_PIECES, MRG_X(o->max_mr_size));
-	else if (o->max_mr_size && o->max_mr_size < o->cut_align)
+	else if (limit_below_unit(p))
 		mrg_say(p->plan,
-			"No plan: max_mr_size 0x%llx is below 0x%llx, of which every cut must be a multiple in iova; raise the first, or use smaller pages.",
-			MRG_X(o->max_mr_size), MRG_X(o->cut_align));
+			"No plan: the largest MR of %.6g MiB is below the huge page of %.6g MiB, at whose borders MRs must end; use smaller huge pages, or a device or setting with a larger MR.",
+			mib(o->max_mr_size), mib(o->cut_align));
 	else
 		mrg_say(p->plan,
 			"No plan: cuts must fall on multiples of 0x%llx in iova, and safe pieces of at most 0x%llx bytes need others; use smaller pages.",
@@ -163,7 +179,8 @@ void mrg_write_reason(struct mrg_planner *p)
 		explain_known(p);
 	else
 		explain_blind(p);
-	explain_assumptions(p);
+	if (!p->cut_error || !limit_below_unit(p))
+		explain_assumptions(p);
 	if (p->no_rebase)
 		mrg_say(p->plan, "Not rebased: %s.", p->no_rebase);
 	if (p->cut_error)

@@ -102,8 +102,8 @@ static int plan_with_layout(const struct region_request *req, struct mrg_mr *mr)
 	d->translated = layout.iommu == MRG_IOMMU_MODE_TRANSLATED ||
 			layout.iommu == MRG_IOMMU_MODE_UNKNOWN;
 	d->moves = layout.moves;
-	if (d->translated || d->moves)
-		d->opts.flags |= MRG_PLAN_TRANSLATED;
+	d->opts.flags |= (d->translated ? MRG_PLAN_TRANSLATED : 0) |
+			 (d->moves ? MRG_PLAN_MOVES : 0);
 	d->opts.offset = req->offset - layout.start;
 	ret = make(req, layout.sg, layout.count, mr);
 	env->layout_release(&layout);

@@ -145,9 +145,10 @@ static void write_header(FILE *out, const struct layout_args *args,
 		fprintf(out, "# raw addresses\n");
 	fprintf(out,
 		"# mrguard plan --sg THIS_FILE --iova 0x%" PRIx64
-		" --offset 0x%" PRIx64 " --length 0x%" PRIx64 "%s\n",
+		" --offset 0x%" PRIx64 " --length 0x%" PRIx64 "%s%s\n",
 		live->iova, offset_in_list(live), live->length,
-		live_addresses_change(live) ? " --translated" : "");
+		layout->iommu == MRG_IOMMU_MODE_TRANSLATED ? " --translated" : "",
+		layout->moves ? " --moves" : "");
 }
 
 static int write_dump(const struct layout_args *args, const struct live *live,

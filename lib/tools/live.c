@@ -210,12 +210,6 @@ int live_open(const struct buffer_args *args, bool entries, struct live *live,
 	return ret;
 }
 
-bool live_addresses_change(const struct live *live)
-{
-	return live->layout.iommu == MRG_IOMMU_MODE_TRANSLATED ||
-	       live->layout.moves;
-}
-
 void live_close(struct live *live)
 {
 	if (live->has_layout)

@@ -39,9 +39,6 @@ struct live {
  */
 int live_open(const struct buffer_args *args, bool entries, struct live *live,
 	      struct mrg_error *error);
-/** live_addresses_change() - an MR may get other addresses than these: behind a
- *  translating IOMMU, or since the exporter can move the memory */
-bool live_addresses_change(const struct live *live);
 void live_close(struct live *live);
 
 #endif

@@ -24,6 +24,7 @@ enum {
 	KEY_PAGE_SIZE,
 	KEY_CUT_ALIGN,
 	KEY_TRANSLATED,
+	KEY_MOVES,
 	KEY_ALL,
 	KEY_JSON,
 	KEY_COLOUR,
@@ -50,9 +51,9 @@ static const struct argp_option options[] = {
 	{ "page-size", KEY_PAGE_SIZE, "N", 0, "Host page size (this host's)",
 	  0 },
 	{ "translated", KEY_TRANSLATED, NULL, 0,
-	  "The MR may get other addresses: behind a translating IOMMU, or where "
-	  "the exporter moves memory",
-	  0 },
+	  "The MR may get other addresses: it sits behind a translating IOMMU", 0 },
+	{ "moves", KEY_MOVES, NULL, 0,
+	  "The MR may get other addresses: the exporter can move the memory", 0 },
 	{ NULL, 0, NULL, 0, "What is wanted:", 4 },
 	{ "strategy", KEY_STRATEGY, "WHICH", 0,
 	  "auto (default), split into several MRs, or rebase to another iova",
@@ -199,6 +200,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_TRANSLATED:
 		opts->flags |= MRG_PLAN_TRANSLATED;
+		return 0;
+	case KEY_MOVES:
+		opts->flags |= MRG_PLAN_MOVES;
 		return 0;
 	case KEY_PAGE_SIZE:
 		opts->page_size = arg_power(state, "--page-size", arg);
@@ -352,8 +356,10 @@ static int load_live(struct plan_args *args, struct source *source,
 	source->count = live->layout.count;
 	source->entries = live->layout.entries;
 	args->opts.offset = live->offset - live->layout.start;
-	if (live_addresses_change(live))
+	if (live->layout.iommu == MRG_IOMMU_MODE_TRANSLATED)
 		args->opts.flags |= MRG_PLAN_TRANSLATED;
+	if (live->layout.moves)
+		args->opts.flags |= MRG_PLAN_MOVES;
 	return 0;
 }
 
@@ -436,8 +442,8 @@ static bool ask_kernel(const struct source *source,
 	if (!source->is_live || !live->has_layout ||
 	    !live->module.info.has_walk)
 		return false;
-	/* Behind such an IOMMU it would see other addresses than we did. */
-	if (opts->flags & MRG_PLAN_TRANSLATED)
+	/* It would see other addresses than we did. */
+	if (opts->flags & (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES))
 		return false;
 	if (mrg_dev_dmabuf_blocks(live->module.dev, live->buffer.fd,
 				  &live->importer, live->iova, live->offset,

@@ -314,8 +314,14 @@ static void c7_a_limit_below_the_huge_page_is_refused_with_both_numbers(void **s
 		.max_mr_size = MiB, .cut_align = 2 * MiB });
 	check_pieces(MRG_STRATEGY_NONE, 0, 0);
 	check_single(MRG_REFUSED, 0, 0, 0, MRG_NO_OFFSET, 0);
-	check_reason("0x100000");
-	check_reason("0x200000");
+	check_reason("the largest MR of 1 MiB is below the huge page of 2 MiB");
+	check_reason("use smaller huge pages, or a device or setting with a larger MR");
+	/* An mrg_error has room for 255 bytes of it. */
+	make(NULL, 0, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .length = 64 * GiB,
+		.max_mr_size = 64 * MiB, .cut_align = 512 * MiB, .walk = MRG_WALK_ANY });
+	check_reason("the largest MR of 64 MiB is below the huge page of 512 MiB");
+	if (strlen(mrg_plan_reason(plan)) > 255)
+		fail_msg("longer than 255 bytes: %s", mrg_plan_reason(plan));
 }
 
 static void c7_a_range_within_one_512_mib_page_needs_no_cut(void **state)
@@ -403,6 +409,22 @@ static void addresses_behind_a_translating_iommu_are_not_believed(void **state)
 	check_safe(0, 0);
 	check_pieces(MRG_STRATEGY_NONE, 1, GiB);
 	check_reason("one 2 GiB window");
+	check_reason("behind a translating IOMMU");
+}
+
+static void addresses_that_the_exporter_can_change_are_not_blamed_on_the_iommu(void **state)
+{
+	struct mrg_sg run = { 0x1234567000, 12 * GiB };
+	struct mrg_plan_opts opts = { .iova = 0x700000000000, .flags = MRG_PLAN_MOVES,
+		.strategy = MRG_STRATEGY_REBASE };
+
+	(void)state;
+	make(&run, 1, opts);
+	check_single(MRG_VERDICT_UNKNOWN, 0, 0, 0, MRG_NO_OFFSET, 0);
+	check_pieces(MRG_STRATEGY_SPLIT, 6, 2 * GiB);
+	check_reason("its exporter can move the memory");
+	if (strstr(mrg_plan_reason(plan), "IOMMU"))
+		fail_msg("an IOMMU is in: %s", mrg_plan_reason(plan));
 }
 
 static void rebasing_without_addresses_falls_back_to_split_and_says_so(void **state)
@@ -598,7 +620,7 @@ static void malformed_requests_are_einval_and_write_nothing(void **state)
 	(void)state;
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ 0 }), 0);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .cut_align = 16 }), 0);
-	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .flags = 4 }), -EINVAL);
+	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .flags = 8 }), -EINVAL);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .walk = 6 }), -EINVAL);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){
 		.strategy = MRG_STRATEGY_NONE }), -EINVAL);
@@ -677,6 +699,7 @@ int main(void)
 		TEST(unknown_walk_is_taken_for_truncating_and_says_so),
 		TEST(unknown_addresses_are_split_by_windows_of_the_iova),
 		TEST(addresses_behind_a_translating_iommu_are_not_believed),
+		TEST(addresses_that_the_exporter_can_change_are_not_blamed_on_the_iommu),
 		TEST(rebasing_without_addresses_falls_back_to_split_and_says_so),
 		TEST(an_iova_that_cannot_move_up_is_split),
 		TEST(narrow_walk_hangs_and_is_split_even_in_small_pages),

@@ -35,7 +35,8 @@ static inline uint64_t input_length(const struct plan_input *in)
 
 static inline bool input_knows_layout(const struct plan_input *in)
 {
-	return in->sg && !(in->opts.flags & MRG_PLAN_TRANSLATED);
+	return in->sg &&
+	       !(in->opts.flags & (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES));
 }
 
 /*

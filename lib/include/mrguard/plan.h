@@ -124,7 +124,8 @@ struct mrg_piece {
 };
 
 #define MRG_PLAN_IOVA_FREE	(1u << 0) /* the caller does not need iova = virtual address */
-#define MRG_PLAN_TRANSLATED	(1u << 1) /* addresses seen are not those the MR will get */
+#define MRG_PLAN_TRANSLATED	(1u << 1) /* an IOMMU gives the MR other addresses than those seen */
+#define MRG_PLAN_MOVES		(1u << 2) /* so does an exporter that can move the memory */
 
 /**
  * struct mrg_plan_opts - what is asked for, and what is known
