@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Which GID of this side goes with which of the peer's. */
+/*
+ * Which GID of this side goes with which of the peer's: as the kernel's routes
+ * say (see mrg_gid(3)), and where they say nothing, by what the two have in
+ * common.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +50,10 @@ static bool fits(const struct transfer_gid *own, const struct message_gid *peer)
 	       is_link_local(own->gid.raw) == is_link_local(peer->gid);
 }
 
-int gid_choose(struct ibv_context *verbs, uint8_t port,
-	       const struct transfer_gid *own, int own_count,
-	       const struct message_gid *peers, int peer_count, int *mine,
-	       int *theirs, struct mrg_error *error)
+int gid_match(struct ibv_context *verbs, uint8_t port,
+	      const struct transfer_gid *own, int own_count,
+	      const struct message_gid *peers, int peer_count, int *mine,
+	      int *theirs, struct mrg_error *error)
 {
 	(void)verbs;
 	for (*mine = 0; *mine < own_count; ++*mine)
@@ -61,4 +65,81 @@ int gid_choose(struct ibv_context *verbs, uint8_t port,
 			   "none of the %d GIDs of port %u goes with any of the peer's %d: types or address families differ",
 			   own_count, port, peer_count);
 	return -ENODATA;
+}
+
+/* ---- by routes ---- */
+
+static int find_own(const struct transfer_gid *own, int count,
+		    const struct mrg_gid_entry *entry)
+{
+	for (int i = 0; i < count; i++)
+		if (own[i].index == (uint32_t)entry->index)
+			return i;
+	return -1;
+}
+
+/* The peer's GIDs of one type, so that v1 does not meet v2. */
+static int peers_of(const struct message_gid *peers, int count, uint8_t type,
+		    uint8_t (*gids)[16], int *numbers)
+{
+	int n = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (peers[i].type != type)
+			continue;
+		numbers[n] = i;
+		memcpy(gids[n++], peers[i].gid, sizeof(gids[0]));
+	}
+	return n;
+}
+
+static int ask_routes(struct mrg_gid_facts *facts, struct ibv_context *verbs,
+		      uint8_t port, uint8_t type, const struct transfer_gid *own,
+		      int own_count, const struct message_gid *peers,
+		      int peer_count, int *mine, int *theirs,
+		      struct mrg_error *error)
+{
+	struct mrg_gid_opts opts = { .size = sizeof(opts),
+		.flags = type == IBV_GID_TYPE_ROCE_V2 ? MRG_GID_V2 : MRG_GID_V1 };
+	uint8_t gids[MESSAGE_GIDS][16];
+	struct mrg_gid_choice choice;
+	int numbers[MESSAGE_GIDS], ret;
+	int n = peers_of(peers, peer_count, type, gids, numbers);
+
+	if (!n)
+		return -ENODATA;
+	ret = mrg_gid_choose(facts, ibv_get_device_name(verbs->device), port,
+			     (const uint8_t (*)[16])gids, (size_t)n, &opts,
+			     &choice, error);
+	if (ret)
+		return ret;
+	*mine = find_own(own, own_count, &choice.entry);
+	*theirs = numbers[choice.peer < (size_t)n ? choice.peer : 0];
+	return *mine < 0 ? -ENODATA : 0;
+}
+
+/*
+ * Where no facts can be had, the two only have to fit.  No route is an error,
+ * told at once: not a timeout later.
+ */
+int gid_choose(struct ibv_context *verbs, uint8_t port,
+	       const struct transfer_gid *own, int own_count,
+	       const struct message_gid *peers, int peer_count, int *mine,
+	       int *theirs, struct mrg_error *error)
+{
+	static const uint8_t types[] = { IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V1 };
+	struct mrg_gid_facts *facts;
+	int ret = -ENODATA;
+
+	if (mrg_gid_open(&facts, NULL))
+		return gid_match(verbs, port, own, own_count, peers, peer_count,
+				 mine, theirs, error);
+	for (size_t i = 0; i < sizeof(types) && ret == -ENODATA; i++)
+		ret = ask_routes(facts, verbs, port, types[i], own, own_count,
+				 peers, peer_count, mine, theirs, error);
+	mrg_gid_close(facts);
+	if (ret == -ENODATA)
+		return gid_match(verbs, port, own, own_count, peers, peer_count,
+				 mine, theirs, error);
+	return ret;
 }

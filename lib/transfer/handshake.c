@@ -88,9 +88,10 @@ int handshake_port(struct mrg_ep *ep, const struct message_gid *peers,
 	if (!n)
 		return say(ep, -ENODEV, "Give its netdev an address, or name another GID index.",
 			   "the port has no such GID");
-	ret = ep->ops->choose_gid(ep->transfer->verbs,
-				  (uint8_t)ep->transfer->opts.port, gids, n,
-				  peers, count, &mine, theirs, &ep->error);
+	/* What the user has named is not held against routes. */
+	ret = (ep->transfer->opts.gid_index ? gid_match : ep->ops->choose_gid)(
+		ep->transfer->verbs, (uint8_t)ep->transfer->opts.port, gids, n,
+		peers, count, &mine, theirs, &ep->error);
 	if (!ret)
 		use_gid(ep, &gids[mine]);
 	return ret;
@@ -269,6 +270,21 @@ static void drop_surplus(struct mrg_ep *ep, uint32_t wanted)
 	}
 }
 
+/* The one that the peer sends to; there must be a way to the peer's as well. */
+static int take_gid(struct mrg_ep *ep, const struct message_hello *hello)
+{
+	struct message_gid peer = { .type = hello->port.gid_type };
+	int theirs, ret;
+
+	if (!ep->port.ethernet || !hello->port.ethernet)
+		return 0;
+	memcpy(peer.gid, hello->port.gid, sizeof(peer.gid));
+	ret = handshake_port(ep, &peer, 1, &theirs);
+	if (!ret)
+		use_gid(ep, &ep->offered[hello->taken]);
+	return ret;
+}
+
 static int on_welcome(struct mrg_ep *ep, const struct message_hello *hello)
 {
 	const struct message ready = { .type = MESSAGE_READY };
@@ -278,9 +294,9 @@ static int on_welcome(struct mrg_ep *ep, const struct message_hello *hello)
 		return -EPROTO;
 	name_peer(ep, hello->name);
 	drop_surplus(ep, hello->lanes);
-	if (ep->port.ethernet)
-		use_gid(ep, &ep->offered[hello->taken]);
-	ret = connect_lanes(ep, hello);
+	ret = take_gid(ep, hello);
+	if (!ret)
+		ret = connect_lanes(ep, hello);
 	if (ret)
 		return ret;
 	ep->peer_port = hello->port;

@@ -393,10 +393,15 @@ void lanes_destroy(struct mrg_ep *ep);
 /* The most wanted first. */
 void gid_sort(struct transfer_gid *gids, int count);
 
+/* By routes; and by what the two have in common alone. */
 int gid_choose(struct ibv_context *verbs, uint8_t port,
 	       const struct transfer_gid *own, int own_count,
 	       const struct message_gid *peers, int peer_count, int *mine,
 	       int *theirs, struct mrg_error *error);
+int gid_match(struct ibv_context *verbs, uint8_t port,
+	      const struct transfer_gid *own, int own_count,
+	      const struct message_gid *peers, int peer_count, int *mine,
+	      int *theirs, struct mrg_error *error);
 
 /* ---- slice.c: pure ---- */
 
