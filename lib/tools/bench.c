@@ -13,6 +13,7 @@
 #include "buffer_args.h"
 #include "commands.h"
 #include "fail.h"
+#include "pong.h"
 
 #define MAX_BATCH	4096
 #define MAX_FLIGHT	1024
@@ -31,6 +32,7 @@ enum {
 	KEY_SECONDS,
 	KEY_CHECK,
 	KEY_EVENTS,
+	KEY_PONG,
 	KEY_ONLY,
 	KEY_JSON,
 	KEY_PLOT,
@@ -47,6 +49,8 @@ static const struct argp_option options[] = {
 	{ "threads", KEY_THREADS, "N", 0, "Threads, each with an endpoint (1)", 0 },
 	{ "seconds", KEY_SECONDS, "N", 0, "Of each measurement (1)", 0 },
 	{ "only", KEY_ONLY, "WHICH", 0, "bandwidth or latency", 0 },
+	{ "pong", KEY_PONG, NULL, 0,
+	  "Latency is half of a round trip of WRITEs from memory to memory", 0 },
 	{ "events", KEY_EVENTS, NULL, 0, "Sleep for completions, do not poll", 0 },
 	{ "check", KEY_CHECK, NULL, 0,
 	  "Also write patterns, read them back and compare every byte", 0 },
@@ -164,6 +168,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_CHECK:
 		args->check = true;
+		return 0;
+	case KEY_PONG:
+		args->pong = true;
 		return 0;
 	case KEY_EVENTS:
 		args->events = true;
@@ -392,6 +399,28 @@ static void summarise(struct bench *b, uint64_t count)
 	row->max = b->samples[count - 1];
 }
 
+/* How many rounds fill the time is found out by a few. */
+static int pong(struct bench *b)
+{
+	struct runner *r = &b->runners[0];
+	uint64_t count = 8 * WARM_UP;
+	double before = now_us(), rounds;
+	int ret = pong_measure(&r->fabric, r->ep, &r->offer, &r->buffer, b->row.size,
+			       count, b->samples);
+
+	rounds = b->args.seconds * 1e6 * (double)count / (now_us() - before);
+	if (rounds > (double)count)
+		count = rounds < MAX_SAMPLES ? (uint64_t)rounds : MAX_SAMPLES;
+	if (!ret)
+		ret = pong_measure(&r->fabric, r->ep, &r->offer, &r->buffer,
+				   b->row.size, count, b->samples);
+	if (ret)
+		b->fabric.error = r->fabric.error;
+	else
+		summarise(b, count);
+	return ret;
+}
+
 static int latency(struct bench *b)
 {
 	struct runner *r = &b->runners[0];
@@ -526,7 +555,8 @@ static int start_runner(struct bench *b, uint32_t number)
 	r->parts = calloc(MAX_BATCH, sizeof(*r->parts));
 	if (!r->ops || !r->parts)
 		return fail_set(&b->fabric.error, -ENOMEM, "bench", "", "no memory");
-	ret = fabric_alloc(&b->fabric, r->room, IBV_ACCESS_LOCAL_WRITE, &r->buffer);
+	ret = fabric_alloc(&b->fabric, r->room,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &r->buffer);
 	/* Pages that are not there yet would be measured as well. */
 	if (!ret)
 		memset(r->buffer.bytes, 0x33, r->buffer.length);
@@ -548,7 +578,7 @@ static int measure(struct bench *b)
 	int ret = 0;
 
 	if (!b->args.no_latency)
-		ret = latency(b);
+		ret = b->args.pong ? pong(b) : latency(b);
 	if (!ret && !b->args.no_bandwidth)
 		ret = bandwidth(b);
 	if (!ret && b->args.check)

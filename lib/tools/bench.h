@@ -23,7 +23,7 @@ struct bench_args {
 	uint32_t flight;	/* requests at a time */
 	uint32_t threads;
 	double seconds;		/* of each measurement */
-	bool check, events, json, no_latency, no_bandwidth;
+	bool check, events, json, no_latency, no_bandwidth, pong;
 	const char *plot;
 };
 

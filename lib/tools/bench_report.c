@@ -62,12 +62,12 @@ int bench_json(const struct bench_args *args, const struct bench_row *rows,
 
 	for (unsigned int i = 0; i < count; i++)
 		json_array_append_new(list, row_json(&rows[i]));
-	root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:o}",
+	root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:o}",
 			 "schema", "mrguard.bench/1", "peer", args->peer,
 			 "batch", (int)args->batch, "flight", (int)args->flight,
 			 "threads", (int)args->threads, "lanes", (int)stats->lanes,
 			 "depth", (int)stats->depth, "seconds", args->seconds,
-			 "events", args->events, "rows", list);
+			 "events", args->events, "pong", args->pong, "rows", list);
 	return json_print(root);
 }
 

@@ -16,6 +16,7 @@
 #include "fabric.h"
 #include "fail.h"
 #include "json.h"
+#include "pong.h"
 #include "term.h"
 
 #define ACCEPT_MS	500
@@ -232,15 +233,25 @@ static json_t *answer_store(struct server *s)
 		     json_pack("{s:b}", "stored", s->args.file != NULL);
 }
 
-static json_t *answer(struct server *s, json_t *order)
+static int answer(struct server *s, struct fabric *fabric, struct mrg_ep *ep,
+		  json_t *order)
 {
 	const char *what = json_string_value(json_object_get(order, "do"));
+	json_t *reply;
+	int ret = 0;
 
 	if (what && !strcmp(what, "sum"))
-		return answer_sum(s, order);
-	if (what && !strcmp(what, "store"))
-		return answer_store(s);
-	return json_pack("{s:s}", "error", "unknown order");
+		reply = answer_sum(s, order);
+	else if (what && !strcmp(what, "store"))
+		reply = answer_store(s);
+	else if (what && !strcmp(what, "pong") && s->args.writable)
+		ret = pong_serve(fabric, ep, &s->buffer, order, &reply);
+	else
+		reply = json_pack("{s:s}", "error", "unknown order");
+	if (!ret)
+		return fabric_send(fabric, ep, reply);
+	json_decref(reply);
+	return ret;
 }
 
 struct client {
@@ -262,7 +273,7 @@ static void serve_client(struct server *s, struct mrg_ep *ep)
 			continue;
 		if (!order)
 			break;
-		ret = fabric_send(&fabric, ep, answer(s, order));
+		ret = answer(s, &fabric, ep, order);
 		json_decref(order);
 	}
 	fprintf(stderr, "%s: %s\n", mrg_ep_peer(ep),
