@@ -149,12 +149,33 @@ static bool no_importer(const struct mrg_ioc_importer *imp)
 	return !imp->domain && !imp->bus && !imp->devfn && !imp->reserved;
 }
 
+/* All sizes from the host page up to some limit. */
+static bool without_gaps(u64 pgsz_bitmap)
+{
+	u64 pages = pgsz_bitmap >> PAGE_SHIFT;
+
+	return pages & 1 && !(pages & (pages + 1));
+}
+
+/*
+ * Asked for one large page alone, the pick answers whether address and iova
+ * agree below it, and from all of these answers the address could be put
+ * together.  Without gaps it stops at the smallest page that covers the MR, and
+ * tells no more than equivalent addresses do (see equiv.h).
+ */
+static int check_blocks_of_dmabuf(const struct mrg_ioc_blocks *arg)
+{
+	if (arg->runs_cap)
+		return -EINVAL;
+	return without_gaps(arg->pgsz_bitmap) || mrg_may_see_raw() ? 0 : -EPERM;
+}
+
 static int check_blocks(const struct mrg_ioc_blocks *arg)
 {
 	if (arg->flags & ~MRG_BLOCKS_DMABUF || arg->reserved)
 		return -EINVAL;
 	if (arg->flags & MRG_BLOCKS_DMABUF)
-		return arg->runs_cap ? -EINVAL : 0;
+		return check_blocks_of_dmabuf(arg);
 	if (arg->dmabuf_fd != -1 || !no_importer(&arg->importer))
 		return -EINVAL;
 	if (!arg->length || !arg->runs_cap)

@@ -169,7 +169,9 @@ struct mrg_ioc_layout {
  * @iova, @offset, @length: IN	as for MRG_IOC_LAYOUT; without
  *			MRG_BLOCKS_DMABUF @offset counts into the given list
  *			and @length must be given
- * @pgsz_bitmap: IN	page sizes that the device takes, one bit each
+ * @pgsz_bitmap: IN	page sizes that the device takes, one bit each; for callers
+ *			without CAP_SYS_ADMIN with MRG_BLOCKS_DMABUF all from
+ *			the host page up to some limit, else -EPERM
  * @runs:	IN	user pointer to struct mrg_ioc_run, each of 1 to
  *			0xffffffff bytes, page-aligned but for the last one's
  *			end; at most MRG_BLOCKS_MAX_RUNS, else -E2BIG

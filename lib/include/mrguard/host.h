@@ -110,8 +110,9 @@ MRG_API ssize_t mrg_dev_blocks(struct mrg_dev *dev, const struct mrg_sg *sg,
 			       uint64_t length, uint64_t pgsz_bitmap,
 			       uint64_t start, uint64_t *addrs, size_t addrs_cap,
 			       struct mrg_kernel_blocks *out);
-/** mrg_dev_dmabuf_blocks() - the same for a DMA-BUF and an importer.  No block
- *  addresses for callers without CAP_SYS_ADMIN. */
+/** mrg_dev_dmabuf_blocks() - the same for a DMA-BUF and an importer.  Callers
+ *  without CAP_SYS_ADMIN get no block addresses, and @pgsz_bitmap must be all
+ *  page sizes from the host's up to some limit. */
 MRG_API ssize_t mrg_dev_dmabuf_blocks(struct mrg_dev *dev, int fd,
 				      const struct mrg_pci_addr *importer,
 				      uint64_t iova, uint64_t offset,

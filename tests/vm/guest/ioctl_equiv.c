@@ -150,6 +150,55 @@ static void the_unprivileged_get_no_block_addresses_of_a_dmabuf(void **state)
 	close(arg.dmabuf_fd);
 }
 
+/*
+ * Asked for one page size alone, the pick answers whether address and iova
+ * agree below it.  @right gets what can be found of an address that way.
+ */
+static int find_address_by_page_sizes(int fd, uint64_t *right)
+{
+	struct mrg_ioc_blocks arg = blocks_of(NULL, 0, 0, 0);
+	int ret;
+
+	arg.flags = MRG_BLOCKS_DMABUF;
+	arg.dmabuf_fd = fd;
+	arg.importer = importer;
+	for (unsigned int bit = 12; bit < 40; bit++) {
+		arg.pgsz_bitmap = 2ULL << bit;
+		ret = call_as_nobody(MRG_IOC_BLOCKS, &arg);
+		if (ret)
+			return ret;
+		if (!arg.page_size)
+			arg.iova |= 1ULL << bit;
+	}
+	*right = arg.iova;
+	return 0;
+}
+
+static void the_unprivileged_cannot_find_addresses_by_page_sizes(void **state)
+{
+	static const uint64_t gaps[] = { 0, 2 * MIB, PAGE | 2 * MIB, ~(2 * PAGE - 1) };
+	struct mrg_ioc_blocks arg = blocks_of(NULL, 0, 0x700000000000, 0);
+	uint64_t found = 0;
+
+	(void)state;
+	arg.flags = MRG_BLOCKS_DMABUF;
+	arg.dmabuf_fd = make_buffer("64K@0x1234567000,fake");
+	arg.importer = importer;
+	assert_int_equal(find_address_by_page_sizes(arg.dmabuf_fd, &found), -EPERM);
+	assert_int_equal(found, 0);
+	for (int i = 0; i < 4; i++) {
+		arg.pgsz_bitmap = gaps[i];
+		assert_int_equal(call(MRG_IOC_BLOCKS, &arg), 0);
+		assert_int_equal(call_as_nobody(MRG_IOC_BLOCKS, &arg), -EPERM);
+	}
+	for (unsigned int limit = 12; limit < 64; limit++) {
+		arg.pgsz_bitmap = ~0ULL >> (63 - limit) & ~(PAGE - 1);
+		assert_int_equal(call_as_nobody(MRG_IOC_BLOCKS, &arg), 0);
+		assert_int_equal(arg.page_size, PAGE);
+	}
+	close(arg.dmabuf_fd);
+}
+
 /* Root of a user namespace of its own has every capability, but not here. */
 static void root_of_another_namespace_is_nobody_here(void **state)
 {
@@ -366,6 +415,7 @@ int main(void)
 		cmocka_unit_test(an_importer_without_an_rdma_device_is_for_the_privileged),
 		cmocka_unit_test(vmas_of_others_are_for_the_privileged_and_ones_own_for_all),
 		cmocka_unit_test(the_unprivileged_get_no_block_addresses_of_a_dmabuf),
+		cmocka_unit_test(the_unprivileged_cannot_find_addresses_by_page_sizes),
 		cmocka_unit_test(root_of_another_namespace_is_nobody_here),
 		cmocka_unit_test(plans_from_what_nobody_sees_equal_those_from_the_truth),
 		cmocka_unit_test(two_truths_that_differ_above_the_lowest_difference_look_alike),
