@@ -20,6 +20,8 @@ struct mrg_tree {
 	int root;
 	int dump;		/* -1 where nothing is recorded */
 	bool live;
+	char *denied;		/* what a recorded tree says could not be read */
+	size_t denied_len;
 	char real[PATH_MAX];	/* of the root, "" for "/" */
 };
 
@@ -50,6 +52,52 @@ static int real_of(int fd, char *buf, size_t cap)
 	return 0;
 }
 
+static ssize_t read_all(int fd, char *buf, size_t cap)
+{
+	size_t have = 0;
+
+	while (have < cap) {
+		ssize_t n = read(fd, buf + have, cap - have);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		have += (size_t)n;
+	}
+	return (ssize_t)have;
+}
+
+static ssize_t read_regular(int root, const char *path, void *buf, size_t cap)
+{
+	int fd = open_below(root, path, O_RDONLY | O_NONBLOCK);
+	struct stat st;
+	ssize_t n = -EBADF;
+
+	if (fd < 0)
+		return fd;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		n = read_all(fd, buf, cap < MRG_TREE_MAX_FILE ? cap : MRG_TREE_MAX_FILE);
+	close(fd);
+	return n;
+}
+
+static int load_denied(struct mrg_tree *t)
+{
+	ssize_t n;
+
+	if (t->live)
+		return 0;
+	t->denied = malloc(MRG_TREE_MAX_FILE);
+	if (!t->denied)
+		return -ENOMEM;
+	n = read_regular(t->root, ".mrguard/denied", t->denied, MRG_TREE_MAX_FILE);
+	t->denied_len = n > 0 ? (size_t)n : 0;
+	return 0;
+}
+
 int mrg_tree_open(struct mrg_tree **tree, const char *root, const char *dump)
 {
 	struct mrg_tree *t = calloc(1, sizeof(*t));
@@ -76,9 +124,15 @@ int mrg_tree_open(struct mrg_tree **tree, const char *root, const char *dump)
 			goto close_root;
 		}
 	}
+	rc = load_denied(t);
+	if (rc)
+		goto close_dump;
 	*tree = t;
 	return 0;
 
+close_dump:
+	if (t->dump >= 0)
+		close(t->dump);
 close_root:
 	close(t->root);
 free_tree:
@@ -93,6 +147,7 @@ void mrg_tree_close(struct mrg_tree *t)
 	close(t->root);
 	if (t->dump >= 0)
 		close(t->dump);
+	free(t->denied);
 	free(t);
 }
 
@@ -180,78 +235,36 @@ static void record_denied(struct mrg_tree *t, const char *path)
 	close(fd);
 }
 
-static bool was_denied(struct mrg_tree *t, const char *path)
+static bool was_denied(const struct mrg_tree *t, const char *path)
 {
-	char *line = NULL;
-	bool found = false;
-	size_t cap = 0;
-	ssize_t n;
-	FILE *f;
-	int fd;
+	const char *at = t->denied, *end;
+	size_t len = strlen(path);
 
-	if (t->live)
+	if (!at)
 		return false;
-	fd = open_below(t->root, ".mrguard/denied", O_RDONLY | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	f = fdopen(fd, "r");
-	if (!f) {
-		close(fd);
-		return false;
-	}
-	for (int i = 0; i < MRG_TREE_MAX_NAMES && !found; i++) {
-		n = getline(&line, &cap, f);
-		if (n <= 0)
-			break;
-		line[n - 1] = 0;
-		found = !strcmp(line, path);
-	}
-	free(line);
-	fclose(f);
-	return found;
-}
+	end = at + t->denied_len;
+	while (at < end) {
+		const char *newline = memchr(at, '\n', (size_t)(end - at));
+		size_t n = (size_t)((newline ? newline : end) - at);
 
-static ssize_t read_all(int fd, char *buf, size_t cap)
-{
-	size_t have = 0;
-
-	while (have < cap) {
-		ssize_t n = read(fd, buf + have, cap - have);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (!n)
-			break;
-		have += (size_t)n;
+		if (n == len && !memcmp(at, path, n))
+			return true;
+		at += n + (newline ? 1 : 0);
 	}
-	return (ssize_t)have;
+	return false;
 }
 
 ssize_t mrg_tree_read_raw(struct mrg_tree *t, const char *path, void *buf, size_t cap)
 {
-	struct stat st;
 	ssize_t n;
-	int fd;
 
-	if (cap > MRG_TREE_MAX_FILE)
-		cap = MRG_TREE_MAX_FILE;
 	if (was_denied(t, path))
 		return -EACCES;
-	fd = open_below(t->root, path, O_RDONLY | O_NONBLOCK);
-	if (fd == -EACCES || fd == -EPERM) {
+	n = read_regular(t->root, path, buf, cap);
+	if (n == -EACCES || n == -EPERM) {
 		record_denied(t, path);
 		return -EACCES;
 	}
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return -EBADF;
-	}
-	n = read_all(fd, buf, cap);
-	close(fd);
 	if (n >= 0)
 		record_file(t, path, buf, (size_t)n);
 	return n;
@@ -402,6 +415,14 @@ void mrg_tree_free_names(char **names, ssize_t count)
 	free(names);
 }
 
+/* Anything may stand there in place of a number. */
+static ssize_t recorded_errno(const char *text)
+{
+	long number = strtol(text, NULL, 10);
+
+	return number > 0 && number < 4096 ? -number : -EINVAL;
+}
+
 ssize_t mrg_tree_fact(struct mrg_tree *t, const char *name, char *buf, size_t cap,
 		      int (*ask)(void *arg, char *buf, size_t cap), void *arg)
 {
@@ -413,7 +434,7 @@ ssize_t mrg_tree_fact(struct mrg_tree *t, const char *name, char *buf, size_t ca
 		ssize_t n = mrg_tree_read(t, path, buf, cap);
 
 		if (n > 6 && !strncmp(buf, "errno ", 6))
-			return -atoi(buf + 6);
+			return recorded_errno(buf + 6);
 		return n;
 	}
 	rc = ask(arg, buf, cap);

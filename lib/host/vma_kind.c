@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/plain.h"
 #include "host/vma_kind.h"
 
 static bool starts_with(const char *text, const char *start)
@@ -108,4 +109,5 @@ void mrg_vma_kind_name(const struct mrg_maps_vma *vma, char *kind, size_t size)
 		copy_pattern(name + 1, len - 1, kind, size);
 	else
 		path_kind(name, len, kind, size);
+	mrg_make_plain(kind);
 }

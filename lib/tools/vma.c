@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "fail.h"
+#include "host/plain.h"
 #include "module.h"
 #include "parse.h"
 #include "vma_view.h"
@@ -219,6 +220,7 @@ static void read_comm(pid_t pid, char *comm, size_t size)
 	if (!fgets(comm, (int)size, file))
 		comm[0] = '\0';
 	comm[strcspn(comm, "\n")] = '\0';
+	mrg_make_plain(comm);
 	fclose(file);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "host/plain.h"
 
 struct mrg_check_report {
 	struct mrg_check_result *results;
@@ -25,6 +26,7 @@ static const struct mrg_check *const checks[] = {
 static void put(char *to, size_t cap, const char *from)
 {
 	snprintf(to, cap, "%s", from ? from : "");
+	mrg_make_plain(to);
 }
 
 void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
