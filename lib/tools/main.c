@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <mrguard/common.h>
 
@@ -90,13 +91,14 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-/* A full disk or a closed pipe must not look like a complete answer. */
-static int check_output(int status)
+/* A full disk or a closed pipe must not look like a complete answer, whoever
+ * wrote it: argp prints its help and exits by itself. */
+static void check_output(void)
 {
 	if (!fflush(stdout) && !ferror(stdout))
-		return status;
+		return;
 	fprintf(stderr, "mrguard: cannot write the output: %m\n");
-	return status ? status : EXIT_FAILED;
+	_exit(EXIT_FAILED);
 }
 
 static int run_command(const struct command *command, int argc, char **argv)
@@ -105,7 +107,7 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 	snprintf(title, sizeof(title), "mrguard %s", command->name);
 	argv[0] = title;
-	return check_output(command->run(argc, argv));
+	return command->run(argc, argv);
 }
 
 static int usage_error(const char *what, const char *word)
@@ -137,6 +139,7 @@ int main(int argc, char **argv)
 
 	setlocale(LC_ALL, "");
 	argp_err_exit_status = EXIT_USAGE;
+	atexit(check_output);
 
 	if (argc < 2)
 		return usage_error("a command is missing", NULL);
