@@ -27,6 +27,7 @@ int cmd_plan(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_show(int argc, char **argv);
 int cmd_vma(int argc, char **argv);
 
 #endif

@@ -34,6 +34,8 @@ static const struct command commands[] = {
 	  "tell what one MR would do, and name MRs that are safe" },
 	{ "layout", cmd_layout, GROUP_BUFFER,
 	  "show the DMA addresses behind a DMA-BUF" },
+	{ "show", cmd_show, GROUP_BUFFER,
+	  "show what a buffer's descriptor tells a peer" },
 	{ "check", cmd_check, GROUP_HOST,
 	  "does this host corrupt data or run dry?" },
 	{ "info", cmd_info, GROUP_HOST,

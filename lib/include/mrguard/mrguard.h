@@ -3,13 +3,18 @@
 #define MRGUARD_MRGUARD_H
 
 #include <mrguard/common.h>
+#include <mrguard/descriptor.h>
+#include <mrguard/directory.h>
 #include <mrguard/explain.h>
 #include <mrguard/fork.h>
+#include <mrguard/gid.h>
 #include <mrguard/gpu.h>
 #include <mrguard/host.h>
+#include <mrguard/path.h>
 #include <mrguard/plan.h>
 #include <mrguard/pool.h>
 #include <mrguard/region.h>
+#include <mrguard/registry.h>
 #include <mrguard/share.h>
 #include <mrguard/transfer.h>
 #include <mrguard/vma.h>
