@@ -147,7 +147,8 @@ static void write_header(FILE *out, const struct layout_args *args,
 		"# mrguard plan --sg THIS_FILE --iova 0x%" PRIx64
 		" --offset 0x%" PRIx64 " --length 0x%" PRIx64 "%s%s\n",
 		live->iova, offset_in_list(live), live->length,
-		layout->iommu == MRG_IOMMU_MODE_TRANSLATED ? " --translated" : "",
+		layout->iommu == MRG_IOMMU_MODE_TRANSLATED ? " --translated" :
+							     "",
 		layout->moves ? " --moves" : "");
 }
 
