@@ -259,8 +259,9 @@ static void plan_ops(struct runner *r, enum bench_op op, uint64_t size, uint32_t
 		uint64_t at = i % n * size;
 		bool read = op == BENCH_READ || (op == BENCH_BOTH && i % 2);
 
-		r->parts[i] = (struct mrg_local){ r->buffer.mr,
-						  (uintptr_t)r->buffer.bytes + at, size };
+		r->parts[i] = (struct mrg_local){
+			.mr = r->buffer.mr, .length = size,
+			.addr = (uintptr_t)r->buffer.bytes + at };
 		r->ops[i] = (struct mrg_op){ read ? MRG_OP_READ : MRG_OP_WRITE, 1,
 			&r->parts[i], r->offer.remote,
 			mrg_remote_addr(r->offer.remote) + r->from + at };

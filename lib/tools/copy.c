@@ -220,7 +220,7 @@ static int start_chunk(struct copy *c, uint64_t chunk)
 {
 	struct fabric_buffer *b = &c->buffers[chunk % BUFFERS];
 	uint64_t length = chunk_length(c, chunk), at = chunk * CHUNK;
-	struct mrg_local part = { b->mr, (uintptr_t)b->bytes, length };
+	struct mrg_local part = { .mr = b->mr, .addr = (uintptr_t)b->bytes, .length = length };
 	struct mrg_op op = {
 		.code = c->writes ? MRG_OP_WRITE : MRG_OP_READ,
 		.local_count = 1, .local = &part, .remote = c->offer.remote,

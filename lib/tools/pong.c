@@ -53,7 +53,7 @@ static int collect(struct player *p)
 static int hit(struct player *p, uint64_t round)
 {
 	unsigned char *from = p->buffer->bytes + p->size;
-	struct mrg_local part = { p->buffer->mr, (uintptr_t)from, p->size };
+	struct mrg_local part = { .mr = p->buffer->mr, .addr = (uintptr_t)from, .length = p->size };
 	struct mrg_op op = { MRG_OP_WRITE, 1, &part, p->remote, mrg_remote_addr(p->remote) };
 	int ret;
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <mrguard/registry.h>
+
 #include "region/context.h"
 #include "transfer/transfer.h"
 
@@ -23,10 +25,20 @@ static void unlink_active(struct mrg_ep *ep, struct mrg_request *request)
 	request->next = request->prev = NULL;
 }
 
+/* The first @count ranges' buffers may be unregistered again. */
+static void put_buffers(struct mrg_request *request, uint32_t count)
+{
+	const struct mrg_local *local = request->ops[0].local;
+
+	for (uint32_t i = 0; i < count && request->holds; i++)
+		mrg_buffer_put(local[i].buffer);
+}
+
 static void finish(struct mrg_request *request)
 {
 	struct mrg_ep *ep = request->ep;
 
+	put_buffers(request, request->range_count);
 	unlink_active(ep, request);
 	ep->ops_out -= request->op_count;
 	ep->stats.requests++;
@@ -216,15 +228,42 @@ static bool within(uint64_t addr, uint64_t length, uint64_t have,
 	       length <= have_length - (addr - have);
 }
 
+static int check_buffer(struct mrg_ep *ep, const struct mrg_local *local,
+			size_t index, uint64_t *have, uint64_t *have_length)
+{
+	if (!local->buffer) {
+		*have = mrg_mr_addr(local->mr);
+		*have_length = mrg_mr_length(local->mr);
+		return 0;
+	}
+	*have = mrg_buffer_addr(local->buffer);
+	*have_length = mrg_buffer_length(local->buffer);
+	if (slice_keys(local, *have, *have_length, NULL, 0) >= 0)
+		return 0;
+	return transfer_fail(ep->transfer, -ENOPROTOOPT, "check batch",
+			     "Register it for verbs on the endpoint's device.",
+			     "operation %zu: the buffer at 0x%llx has no keys on device %u",
+			     index, (unsigned long long)*have, local->device);
+}
+
 static int check_locals(struct mrg_ep *ep, const struct mrg_op *op, size_t index,
 			uint64_t *length)
 {
+	uint64_t have, have_length;
+	int ret;
+
 	*length = 0;
 	for (uint32_t i = 0; i < op->local_count; i++) {
 		const struct mrg_local *local = &op->local[i];
-		uint64_t have = mrg_mr_addr(local->mr);
-		uint64_t have_length = mrg_mr_length(local->mr);
 
+		if (!local->mr == !local->buffer)
+			return transfer_fail(ep->transfer, -EINVAL, "check batch",
+					     "Set mr or buffer.",
+					     "operation %zu: local range %u has no buffer, or two",
+					     index, i);
+		ret = check_buffer(ep, local, index, &have, &have_length);
+		if (ret)
+			return ret;
 		if (!local->length)
 			return transfer_fail(ep->transfer, -EINVAL, "check batch",
 					     "Leave empty ranges out.",
@@ -349,13 +388,28 @@ static struct mrg_request *copy_batch(struct mrg_ep *ep, const struct mrg_op *op
 			.local = local, .remote = ops[i].remote,
 			.remote_addr = ops[i].remote_addr };
 		for (uint32_t r = 0; r < op->local_count; r++) {
+			request->holds |= ops[i].local[r].buffer != NULL;
 			*local++ = ops[i].local[r];
 			op->length += ops[i].local[r].length;
 		}
 		request->total += op->length;
 	}
 	request->left = request->total;
+	request->range_count = (uint32_t)ranges;
 	return request;
+}
+
+static int hold_buffers(struct mrg_request *request)
+{
+	const struct mrg_local *local = request->ops[0].local;
+
+	for (uint32_t i = 0; i < request->range_count && request->holds; i++) {
+		if (!local[i].buffer || !mrg_buffer_hold(local[i].buffer))
+			continue;
+		put_buffers(request, i);
+		return -EBUSY;
+	}
+	return 0;
 }
 
 static void start(struct mrg_ep *ep, struct mrg_request *request,
@@ -416,6 +470,11 @@ static int submit_locked(struct mrg_ep *ep, const struct mrg_op *ops,
 		return transfer_fail(ep->transfer, -ENOMEM, "submit", "",
 				     "no memory for a batch of %zu operations",
 				     count);
+	if (hold_buffers(request)) {
+		free(request);
+		return transfer_fail(ep->transfer, -EBUSY, "submit", "",
+				     "a buffer of the batch is being unregistered");
+	}
 	start(ep, request, opts, deadline);
 	if (out)
 		*out = request;

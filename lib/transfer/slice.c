@@ -3,9 +3,20 @@
  * Cutting: a work request ends where an MR of either side ends, and where the
  * device's number of ranges or the slice's size does.
  */
+#include <mrguard/registry.h>
+
 #include "transfer/transfer.h"
 
 #define SEGS	8
+
+ssize_t slice_keys(const struct mrg_local *local, uint64_t addr, uint64_t length,
+		   struct mrg_seg *segs, size_t cap)
+{
+	if (local->buffer)
+		return mrg_buffer_keys(local->buffer, local->device, addr, length,
+				       segs, cap);
+	return mrg_keys(local->mr, addr, length, segs, cap);
+}
 
 /* The keys for the start of a range: what lies in one MR. */
 static struct mrg_seg first_seg(const struct mrg_local *local, uint64_t from,
@@ -14,7 +25,7 @@ static struct mrg_seg first_seg(const struct mrg_local *local, uint64_t from,
 	struct mrg_seg segs[SEGS];
 
 	/* A stretch of many small MRs: half of it has fewer. */
-	while (mrg_keys(local->mr, local->addr + from, length, segs, SEGS) > SEGS)
+	while (slice_keys(local, local->addr + from, length, segs, SEGS) > SEGS)
 		length /= 2;
 	return segs[0];
 }

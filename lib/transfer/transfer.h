@@ -158,9 +158,10 @@ struct mrg_request {
 	uint32_t in_flight;	/* slices posted, or in a broken lane */
 	uint32_t waiting;	/* slices to be repeated */
 	uint32_t op_count;
+	uint32_t range_count;	/* of all operations together */
 	bool queued;
 	bool done;
-	bool kept;		/* the caller has its handle */
+	bool holds;		/* buffers of a registry */
 	bool waited;		/* by mrg_wait(): not for mrg_poll() */
 	struct mrg_result result;
 	uint64_t total;
@@ -421,6 +422,9 @@ struct cut {
  */
 void slice_cut(const struct request_op *op, struct cursor *at, uint64_t max,
 	       uint32_t max_sges, struct cut *cut);
+/* mrg_keys(), wherever the range is registered. */
+ssize_t slice_keys(const struct mrg_local *local, uint64_t addr, uint64_t length,
+		   struct mrg_seg *segs, size_t cap);
 /* A cursor for @offset of an operation. */
 void slice_seek(const struct request_op *op, uint64_t offset, struct cursor *at);
 

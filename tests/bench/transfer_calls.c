@@ -124,7 +124,7 @@ static int run(size_t batch, long count)
 	    mrg_remote_make(0x1000, &there, 1, 0, &remote))
 		return 99;
 	for (size_t i = 0; i < BATCH; i++) {
-		parts[i] = (struct mrg_local){ &mr, (uintptr_t)bytes + i * 64, 64 };
+		parts[i] = (struct mrg_local){ .mr = &mr, .addr = (uintptr_t)bytes + i * 64, .length = 64 };
 		all[i] = (struct mrg_op){ MRG_OP_WRITE, 1, &parts[i], remote, 0x1000 + i * 64 };
 	}
 	return measured(make_ep(transfer), all, batch, count);

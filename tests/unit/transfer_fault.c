@@ -32,7 +32,7 @@ static void end(void)
 static struct mrg_request *start(enum mrg_op_code code, uint64_t at, uint64_t length,
 				 uint32_t deadline_ms)
 {
-	struct mrg_local part = { &local.mr, local.mr.addr + at, length };
+	struct mrg_local part = { .mr = &local.mr, .addr = local.mr.addr + at, .length = length };
 	struct mrg_op op = { code, 1, &part, remote.remote, remote.mr.addr + at };
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .deadline_ms = deadline_ms };
 	struct mrg_request *request;
@@ -353,7 +353,7 @@ static void a_path_that_stays_cut_is_given_up(void **state)
 		     remote.remote->pieces[0].rkey, remote.remote->pieces[0].wire,
 		     "the path");
 	do {
-		struct mrg_local part = { &local.mr, local.mr.addr, 10 };
+		struct mrg_local part = { .mr = &local.mr, .addr = local.mr.addr, .length = 10 };
 		struct mrg_op op = { MRG_OP_READ, 1, &part, remote.remote, remote.mr.addr };
 		struct mrg_request *request;
 
@@ -391,7 +391,7 @@ static void a_device_that_loses_completions_holds_nothing_up(void **state)
 
 static struct mrg_request *start_back(enum mrg_op_code code, uint64_t at, uint64_t length)
 {
-	struct mrg_local part = { &remote.mr, remote.mr.addr + at, length };
+	struct mrg_local part = { .mr = &remote.mr, .addr = remote.mr.addr + at, .length = length };
 	struct mrg_op op = { code, 1, &part, local.remote, local.mr.addr + at };
 	struct mrg_request *request;
 
@@ -582,7 +582,7 @@ static void a_revoked_buffer_is_not_written_any_more(void **state)
 	mrg_request_error(request, &error);
 	assert_non_null(strstr(error.cause, "revoked"));
 	assert_int_equal(finish(request).status, -ESTALE);
-	part = (struct mrg_local){ &local.mr, local.mr.addr, 1 };
+	part = (struct mrg_local){ .mr = &local.mr, .addr = local.mr.addr, .length = 1 };
 	op = (struct mrg_op){ MRG_OP_WRITE, 1, &part, remote.remote, remote.mr.addr };
 	assert_int_equal(mrg_submit(sides.ep, &op, 1, NULL, NULL), -ESTALE);
 	nap(LATE_US + 100000);

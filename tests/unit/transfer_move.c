@@ -27,7 +27,7 @@ static void end(void)
 
 static struct mrg_local range(uint64_t at, uint64_t length)
 {
-	return (struct mrg_local){ &local.mr, local.mr.addr + at, length };
+	return (struct mrg_local){ .mr = &local.mr, .addr = local.mr.addr + at, .length = length };
 }
 
 static struct mrg_op op(enum mrg_op_code code, const struct mrg_local *from,

@@ -31,7 +31,7 @@ static uint64_t wrong_bytes(const struct worker *w, uint64_t n)
 static void one_round(struct worker *w)
 {
 	uint64_t n = 1 + (uint64_t)rand_r(&w->dice) % PART;
-	struct mrg_local part = { &local.mr, local.mr.addr + w->from, n };
+	struct mrg_local part = { .mr = &local.mr, .addr = local.mr.addr + w->from, .length = n };
 	struct mrg_op op = { rand_r(&w->dice) % 2 ? MRG_OP_READ : MRG_OP_WRITE, 1,
 			     &part, remote.remote, remote.mr.addr + w->from };
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .flags = MRG_SUBMIT_WAIT };

@@ -25,6 +25,7 @@ struct mrg_listener;	/* where peers come in */
 struct mrg_ep;		/* an endpoint: the connection to one peer */
 struct mrg_remote;	/* a buffer of a peer */
 struct mrg_request;	/* a batch on its way, or done */
+struct mrg_buffer;	/* <mrguard/registry.h> */
 
 /**
  * struct mrg_transfer_opts - how endpoints are made; 0 gives what is in brackets
@@ -263,11 +264,22 @@ MRG_API int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation,
 
 enum mrg_op_code { MRG_OP_READ, MRG_OP_WRITE };
 
-/* A range of a registered buffer of this side. */
+/**
+ * struct mrg_local - a range of a registered buffer of this side
+ * @mr:		the buffer; NULL with @buffer
+ * @addr, @length: the range, by its virtual address
+ * @buffer:	a buffer of a registry instead, registered or held; the request
+ *		holds it until it is done, so that unregistering waits
+ * @device:	with @buffer: the registry's number of the endpoint's device
+ * @reserved:	0
+ */
 struct mrg_local {
 	const struct mrg_mr *mr;
 	uint64_t addr;
 	uint64_t length;
+	struct mrg_buffer *buffer;
+	uint32_t device;
+	uint32_t reserved;
 };
 
 /**
@@ -323,6 +335,8 @@ struct mrg_submit_opts {
  * -EINVAL: no operation, an unknown one or flag, an empty range
  * -ERANGE: bytes outside of their buffer; mrg_transfer_last_error() says which
  * -ESTALE: the peer has revoked the buffer
+ * -EBUSY: a buffer of this side is being unregistered
+ * -ENOPROTOOPT: it is not registered for verbs on that device
  * -E2BIG: more than opts.max_ops;  -ENOMEM
  * -EOPNOTSUPP: READ, and one of the devices takes none
  * or what mrg_ep_status() says.  Any thread; two endpoints share no lock.

@@ -4,6 +4,8 @@
  * the made-up device of tests/unit cannot show.  transfer_full.c has the long
  * runs.
  */
+#include <mrguard/registry.h>
+
 #include "transfer_kit.h"
 
 static void sizes(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
@@ -56,7 +58,7 @@ static void ranges(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *
 	unsigned char *at;
 
 	for (uint64_t i = 0; i < 40; i++)
-		parts[i] = (struct mrg_local){ l->mr, (uintptr_t)l->bytes + i * 50021, 1000 + i };
+		parts[i] = (struct mrg_local){ .mr = l->mr, .addr = (uintptr_t)l->bytes + i * 50021, .length = 1000 + i };
 	kit_fill(l->bytes, 40 * 50021, 5);
 	ok(!kit_move(p->ep, &op, 1), "40 ranges over MRs of 64 KiB are gathered");
 	at = r->bytes + 11;
@@ -124,6 +126,37 @@ static void sleeping(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer
 	ok(good == 200, "the descriptor wakes a sleeper, 200 times");
 }
 
+/* A buffer of a registry is held by its transfers. */
+static void registered(struct kit_pair *p, struct kit_buffer *r)
+{
+	struct mrg_registry_device device = { .pd = p->a.pd };
+	struct mrg_registry_opts opts = { .size = sizeof(opts), .ctx = p->a.ctx,
+					  .devices = &device, .device_count = 1 };
+	struct mrg_local part = { .length = MIB };
+	struct mrg_op op = { MRG_OP_WRITE, 1, &part, r->remote, (uintptr_t)r->bytes };
+	unsigned char *bytes = aligned_alloc(4096, MIB);
+	struct mrg_registry *registry;
+	struct mrg_request *request;
+	int busy;
+
+	if (mrg_registry_open(&registry, &opts) ||
+	    mrg_buffer_register(registry, (uintptr_t)bytes, MIB, NULL, &part.buffer))
+		bail("no registry");
+	kit_fill(bytes, MIB, 31);
+	part.addr = (uintptr_t)bytes;
+	run_command("ip link set rxb down");
+	if (mrg_submit(p->ep, &op, 1, NULL, &request))
+		bail("mrg_submit");
+	busy = mrg_buffer_unregister(part.buffer, 0);
+	run_command("ip link set rxb up");
+	ok(busy == -EBUSY, "a registry's buffer is not unregistered while it is moved");
+	ok(!kit_finish(request, KIT_WAIT_MS) && !kit_wrong(r->bytes, MIB, 31),
+	   "its transfer ends well");
+	ok(!mrg_buffer_unregister(part.buffer, 0) && !mrg_registry_close(registry),
+	   "and then it is");
+	free(bytes);
+}
+
 static void port_down(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
 {
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .deadline_ms = 300 };
@@ -172,7 +205,7 @@ static void victim(const char *port)
 	memcpy(&piece, note + sizeof(addr), sizeof(piece));
 	if (mrg_remote_make(addr, &piece, 1, 0, &remote))
 		_exit(1);
-	part = (struct mrg_local){ l.mr, (uintptr_t)l.bytes, MIB };
+	part = (struct mrg_local){ .mr = l.mr, .addr = (uintptr_t)l.bytes, .length = MIB };
 	op = (struct mrg_op){ MRG_OP_WRITE, 1, &part, remote, addr };
 	mrg_ep_send(ep, "go", 2);
 	for (;;)
@@ -321,6 +354,7 @@ int main(void)
 	ranges(&pair, &small, &r);
 	bad_key(&pair, &l, &r);
 	sleeping(&pair, &l, &r);
+	registered(&pair, &r);
 	port_down(&pair, &l, &r);
 	killed(&pair, &l, &r);
 	soak(&pair, &l, &r, full_run() ? 120 : 4);

@@ -98,7 +98,7 @@ static void half_client(size_t length, bool ready)
 
 static volatile sig_atomic_t stood;
 
-static void note(int number)
+static void on_signal(int number)
 {
 	(void)number;
 	stood = 1;
@@ -130,7 +130,7 @@ static void killed_clients(void)
 	struct mrg_ep *ep;
 	double from;
 
-	signal(SIGUSR1, note);
+	signal(SIGUSR1, on_signal);
 	for (size_t i = 0; i < 6; i++)
 		kill_at(steps[i], i == 5);
 	ok(!mrg_listener_accept(pair.listener, 2000, &ep), "the one that had said all was handed out");

@@ -180,7 +180,7 @@ static inline struct mrg_op kit_op(enum mrg_op_code code, struct mrg_local *part
 				   const struct kit_buffer *remote, uint64_t there,
 				   uint64_t length)
 {
-	*part = (struct mrg_local){ local->mr, (uintptr_t)local->bytes + at, length };
+	*part = (struct mrg_local){ .mr = local->mr, .addr = (uintptr_t)local->bytes + at, .length = length };
 	return (struct mrg_op){ code, 1, part, remote->remote,
 				(uintptr_t)remote->bytes + there };
 }

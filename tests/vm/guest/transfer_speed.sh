@@ -8,7 +8,8 @@
 cd /tmp || exit
 repeats=${MRG_SPEED_REPEATS:-5}
 port=18800
-mkdir -p got
+got=$MRG_OUT/speed-runs
+mkdir -p "$got"
 
 pair_up() {
 	local i f
@@ -41,7 +42,7 @@ peers() {
 		sleep 0.05
 	done
 	timeout -k 5 60 "$1" -F -d rxe_a -x "$gid" -s "$2" -n "$3" -p $port 192.0.2.2 2>&1 |
-		awk -v column="$4" '$1 == '"$2"' { print $column }' >>"got/$5"
+		awk -v column="$4" '$1 == '"$2"' { print $column }' >>"$got/$5"
 	wait $server
 }
 
@@ -49,26 +50,26 @@ peers() {
 ours() {
 	local name=$1 field=$2
 	shift 2
-	timeout 60 mrguard bench --device=rxe_a --json "$@" 192.0.2.2:18600 | jq ".rows[0].$field" >>"got/$name"
+	timeout 60 mrguard bench --device=rxe_a --json "$@" 192.0.2.2:18600 | jq ".rows[0].$field" >>"$got/$name"
 }
 
 one_round() {
-	peers ib_write_bw 64 6000 5 peer_rate
-	ours our_rate 'ops_per_s/1e6' --only=bandwidth --op=write --sizes=64 --seconds=0.7 --batch=32 --flight=4
-	peers ib_write_bw 65536 600 4 peer_write_64K
-	ours our_write_64K mib_per_s --only=bandwidth --op=write --sizes=64K --seconds=0.7 --batch=16 --flight=8
-	peers ib_read_bw 65536 600 4 peer_read_64K
-	ours our_read_64K mib_per_s --only=bandwidth --op=read --sizes=64K --seconds=0.7 --batch=16 --flight=8
-	peers ib_write_bw 1048576 50 4 peer_write_1M
-	ours our_write_1M mib_per_s --only=bandwidth --op=write --sizes=1M --seconds=1 --batch=4 --flight=8
-	peers ib_read_bw 1048576 50 4 peer_read_1M
-	ours our_read_1M mib_per_s --only=bandwidth --op=read --sizes=1M --seconds=1 --batch=4 --flight=8
-	peers ib_write_lat 64 2000 5 peer_lat
+	peers ib_write_bw 64 2500 5 peer_rate
+	ours our_rate 'ops_per_s/1e6' --only=bandwidth --op=write --sizes=64 --seconds=0.4 --batch=32 --flight=4
+	peers ib_write_bw 65536 200 4 peer_write_64K
+	ours our_write_64K mib_per_s --only=bandwidth --op=write --sizes=64K --seconds=0.4 --batch=16 --flight=8
+	peers ib_read_bw 65536 200 4 peer_read_64K
+	ours our_read_64K mib_per_s --only=bandwidth --op=read --sizes=64K --seconds=0.4 --batch=16 --flight=8
+	peers ib_write_bw 1048576 16 4 peer_write_1M
+	ours our_write_1M mib_per_s --only=bandwidth --op=write --sizes=1M --seconds=0.5 --batch=4 --flight=8
+	peers ib_read_bw 1048576 16 4 peer_read_1M
+	ours our_read_1M mib_per_s --only=bandwidth --op=read --sizes=1M --seconds=0.5 --batch=4 --flight=8
+	peers ib_write_lat 64 600 5 peer_lat
 	ours our_lat latency.p50_us --only=latency --pong --op=write --sizes=64 --seconds=0.3
 }
 
 median() {
-	sort -g "got/$1" | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : 0 }'
+	sort -g "$got/$1" | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : 0 }'
 }
 
 # bar NAME COMPARISON RATIO WORDS
@@ -78,7 +79,7 @@ bar() {
 	b=$(median "peer_$1")
 	ratio=$(awk "BEGIN { printf \"%.3f\", $b > 0 ? $a / $b : 0 }")
 	printf '%-10s ours %10.3f  perftest %10.3f  ratio %s  (ours: %s; perftest: %s)\n' "$1" "$a" "$b" "$ratio" \
-		"$(sort -g "got/our_$1" | xargs printf '%.2f ')" "$(sort -g "got/peer_$1" | xargs printf '%.2f ')" |
+		"$(sort -g "$got/our_$1" | xargs printf '%.2f ')" "$(sort -g "$got/peer_$1" | xargs printf '%.2f ')" |
 		tee -a "$MRG_OUT/speed" | sed 's/^/# /'
 	is "$(awk "BEGIN { print ($ratio > 0 && $ratio $2 $3) ? \"yes\" : \"no\" }")" yes "$1: $4 $3 of perftest's"
 }
