@@ -84,14 +84,17 @@ static bool count_mrs(const char *device, uint64_t *mrs)
 static int ask_dmabuf(struct ibv_context *device)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(device);
+	struct ibv_mr *mr;
 	int answer;
 
 	if (!pd)
 		return 0;
 	errno = 0;
-	ibv_reg_dmabuf_mr(pd, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1,
-			  IBV_ACCESS_LOCAL_WRITE);
-	answer = -errno;
+	mr = ibv_reg_dmabuf_mr(pd, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1,
+			       IBV_ACCESS_LOCAL_WRITE);
+	answer = mr ? 0 : -errno;
+	if (mr)
+		ibv_dereg_mr(mr);
 	ibv_dealloc_pd(pd);
 	return answer;
 }

@@ -20,7 +20,7 @@ static bool no_dmabuf_error(const struct evidence *evidence, int error,
 }
 
 void explain_dmabuf_size(const struct evidence *evidence,
-			      struct mrg_finding *finding)
+			 struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
 	struct reg_words words;
@@ -29,7 +29,7 @@ void explain_dmabuf_size(const struct evidence *evidence,
 		return;
 	reg_words_size(opts->dmabuf_size, opts->offset, opts->length, &words);
 	if (!opts->dmabuf_size || !opts->length)
-		explain_say(finding, MRG_NOT_SEEN, "Give length, offset and the DMA-BUF's size: size: in /proc/PID/fdinfo/FD.",
+		explain_say(finding, MRG_NOT_SEEN, "Give length, offset and the DMA-BUF's size (its line in /proc/PID/fdinfo/FD).",
 		    "The %s is not given.",
 		    opts->length ? "DMA-BUF's size" : "range's length");
 	else
@@ -38,7 +38,7 @@ void explain_dmabuf_size(const struct evidence *evidence,
 }
 
 void explain_page_offset(const struct evidence *evidence,
-			      struct mrg_finding *finding)
+			 struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
 	struct reg_words words;
@@ -47,7 +47,7 @@ void explain_page_offset(const struct evidence *evidence,
 		return;
 	reg_words_page_offset(evidence->host_page, opts->addr, opts->offset, &words);
 	if (!opts->addr || (!opts->offset && !opts->dmabuf_size))
-		explain_say(finding, MRG_NOT_SEEN, "Give address, offset and the DMA-BUF's size: size: in /proc/PID/fdinfo/FD.",
+		explain_say(finding, MRG_NOT_SEEN, "Give address, offset and the DMA-BUF's size (its line in /proc/PID/fdinfo/FD).",
 		    "The %s is not given.",
 		    opts->addr ? "offset in the DMA-BUF" : "address");
 	else
@@ -62,7 +62,7 @@ static bool tells_no_support(int error)
 }
 
 void explain_dmabuf_support(const struct evidence *evidence,
-				 struct mrg_finding *finding)
+			    struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
 	struct reg_words words;
@@ -88,7 +88,7 @@ void explain_dmabuf_support(const struct evidence *evidence,
 
 /* What else may give the errno stands with its own cause. */
 void explain_exporter(const struct evidence *evidence,
-			   struct mrg_finding *finding)
+		      struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
 	int error = opts->error;

@@ -23,7 +23,7 @@ static bool pins(const struct evidence *evidence)
 }
 
 void explain_vma_limit(const struct evidence *evidence,
-			    struct mrg_finding *finding)
+		       struct mrg_finding *finding)
 {
 	static const char remedy[] =
 		"See what holds them with mrguard vma; unmap it, raise vm.max_map_count, or register from a pool (mrg_pool(3)).";
@@ -89,7 +89,7 @@ static void weigh_range_memory(const struct evidence *evidence,
 }
 
 void explain_memlock(const struct evidence *evidence,
-			  struct mrg_finding *finding)
+		     struct mrg_finding *finding)
 {
 	const struct process_facts *process = &evidence->process;
 
@@ -119,8 +119,10 @@ static bool may_be_device_pointer(const struct pin_facts *pin)
 }
 
 void explain_hole(const struct evidence *evidence,
-		       struct mrg_finding *finding)
+		  struct mrg_finding *finding)
 {
+	static const char mapped_remedy[] =
+		"Register only mapped memory, and deregister before it is unmapped.";
 	const struct pin_facts *pin = &evidence->process.pin;
 	int error = evidence->opts.error;
 	struct reg_words words;
@@ -132,7 +134,7 @@ void explain_hole(const struct evidence *evidence,
 	else if (error != EFAULT && error != ENOMEM)
 		explain_say(finding, MRG_IS_NOT, "", "A hole gives EFAULT, or ENOMEM where fork protection marks pages.");
 	else if (!evidence->process.range_known)
-		explain_say(finding, MRG_NOT_SEEN, "Register only mapped memory, and deregister before it is unmapped.",
+		explain_say(finding, MRG_NOT_SEEN, mapped_remedy,
 		    "%s", explain_no_range(evidence));
 	else if (pin_on_gpu(pin) || !pin->fault || pin->fault == PIN_DEVICE)
 		explain_say(finding, MRG_IS_NOT, "", "%s", pin_on_gpu(pin) ?
@@ -143,13 +145,16 @@ void explain_hole(const struct evidence *evidence,
 	else if (pin->fault == PIN_READ_ONLY)
 		explain_say(finding, MRG_MAY_BE, words.remedy, "Address 0x%" PRIx64 " in the range is mapped read-only, which an access with writes does not take.",
 		    pin->at);
+	else if (pin->fault == PIN_UNMAPPED && !pin->gpu_driver)
+		explain_say(finding, MRG_IS, mapped_remedy, "Address 0x%" PRIx64 " in the range is not mapped, and the process has no GPU driver that would know it.",
+		    pin->at);
 	else
 		explain_say(finding, may_be_device_pointer(pin) ? MRG_MAY_BE : MRG_IS,
 		    words.remedy, "%s", words.text);
 }
 
 void explain_device_memory(const struct evidence *evidence,
-				struct mrg_finding *finding)
+			   struct mrg_finding *finding)
 {
 	const struct pin_facts *pin = &evidence->process.pin;
 	int error = evidence->opts.error;

@@ -50,7 +50,7 @@ static void weigh_length(const struct evidence *evidence,
 }
 
 void explain_mr_size(const struct evidence *evidence,
-			  struct mrg_finding *finding)
+		     struct mrg_finding *finding)
 {
 	uint64_t limit = evidence->opts.max_mr_size, length = evidence->opts.length;
 	int error = evidence->opts.error;
@@ -69,7 +69,7 @@ void explain_mr_size(const struct evidence *evidence,
 }
 
 void explain_keys(const struct evidence *evidence,
-		       struct mrg_finding *finding)
+		  struct mrg_finding *finding)
 {
 	static const char remedy[] =
 		"Look for leaked MRs with `rdma resource show mr` and for the driver's word in dmesg; register fewer, larger buffers.";
@@ -115,7 +115,7 @@ static void weigh_huge_range(const struct evidence *evidence, uint64_t huge,
 }
 
 void explain_huge_page(const struct evidence *evidence,
-			    struct mrg_finding *finding)
+		       struct mrg_finding *finding)
 {
 	uint64_t huge = huge_page(evidence);
 

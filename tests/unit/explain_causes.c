@@ -417,6 +417,7 @@ static void an_unmapped_address_of_a_gpu_process_may_be_a_device_pointer(void **
 	a_process("unlimited", 0, NO_CAPS, 900);
 	out = efault_at(0x7e0000000000, 1 << 20);
 	assert_is(&out, MRG_CAUSE_HOLE, MRG_IS);
+	assert_says(&out, MRG_CAUSE_HOLE, "has no GPU driver");
 	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_IS_NOT);
 }
 
