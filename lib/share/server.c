@@ -315,7 +315,14 @@ static void expire(struct share_server *server, uint64_t now)
 
 /* ---- new clients ---- */
 
-/* One that has sent no request yet makes room: it has shown no token. */
+static void send_busy(int fd)
+{
+	send_error(fd, -EBUSY, "the owner serves as many peers as it can",
+		   "try again later");
+}
+
+/* One that has sent no request yet makes room: it has shown no token.  It may
+ * be an honest one all the same, so it is told why. */
 static struct client *find_place(struct share_server *server)
 {
 	struct client *idle = NULL;
@@ -329,8 +336,10 @@ static struct client *find_place(struct share_server *server)
 		    (!idle || client->deadline < idle->deadline))
 			idle = client;
 	}
-	if (idle)
+	if (idle) {
+		send_busy(idle->fd);
 		drop(server, idle);
+	}
 	return idle;
 }
 
@@ -349,8 +358,7 @@ static void admit(struct share_server *server, int fd)
 	client = find_place(server);
 	if (!client || watch(server, EPOLL_CTL_ADD, fd,
 			     (uint32_t)(client - server->clients), EPOLLIN)) {
-		send_error(fd, -EBUSY, "the owner serves as many peers as it can",
-			   "try again later");
+		send_busy(fd);
 		close(fd);
 		return;
 	}

@@ -320,17 +320,23 @@ static void slow_and_silent_clients_do_not_hold_up_others(void **state)
 	}
 }
 
-/* 100 connections that say nothing: the oldest make room. */
+/* 100 connections that say nothing: the oldest make room, and are told why. */
 static void silent_clients_cannot_use_up_the_server(void **state)
 {
-	int silent[100];
+	int silent[100], fds[SHARE_MAX_FDS], told = 0;
+	union share_message message;
+	size_t count;
 
 	(void)state;
 	for (int i = 0; i < 100; i++)
 		silent[i] = dial();
 	assert_int_equal(import_works(), 0);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 100; i++) {
+		told += mrg_share_receive(silent[i], &message, fds, &count) > 0 &&
+			message.failure.code == -EBUSY;
 		close(silent[i]);
+	}
+	assert_true(told > 0);
 }
 
 static void a_server_full_of_peers_says_so(void **state)
