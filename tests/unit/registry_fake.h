@@ -167,6 +167,8 @@ static const struct registry_ops fake_ops = {
 	.token = fake_token,
 };
 
+static const struct registry_ops *fake_used = &fake_ops;
+
 static struct mrg_registry *fake_open(size_t devices)
 {
 	static const struct mrg_registry_device plain[FAKE_DEVICES];
@@ -178,7 +180,7 @@ static struct mrg_registry *fake_open(size_t devices)
 	struct mrg_registry *registry;
 
 	memset(&fake, 0, sizeof(fake));
-	assert_int_equal(registry_open_with(&registry, &opts, &fake_ops), 0);
+	assert_int_equal(registry_open_with(&registry, &opts, fake_used), 0);
 	return registry;
 }
 
