@@ -15,6 +15,7 @@ enum pin_fault {
 	PIN_NO_ACCESS,		/* PROT_NONE */
 	PIN_READ_ONLY,
 	PIN_DEVICE,		/* a mapping of a device */
+	PIN_NOT_SEEN,		/* maps cannot be read; pin_read() never sets it */
 };
 
 /* The older way to GPU memory, a module between driver and RDMA core. */

@@ -142,6 +142,10 @@ void reg_words_pin(const struct pin_facts *facts, struct reg_words *words)
 	case PIN_DEVICE:
 		put_device(facts, words);
 		break;
+	case PIN_NOT_SEEN:
+		put(words, "GPU memory: " EXPORT_IT ". Other memory must be mapped and open to the access.",
+		    "The kernel cannot pin the range, and why is not known: /proc/self/maps cannot be read.");
+		break;
 	case PIN_NONE:
 		put(words, "GPU memory: " EXPORT_IT ".",
 		    "The range is mapped and open to access, but the kernel cannot pin it: device memory, or a file system that forbids it (%s).",

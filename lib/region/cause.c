@@ -94,7 +94,8 @@ static void read_range(const struct failure *f, struct pin_facts *facts)
 	if (pin_read(env->proc, "self", start, f->piece->length,
 		     f->req->access & write, facts))
 		*facts = (struct pin_facts){ .addr = start,
-					     .length = f->piece->length };
+					     .length = f->piece->length,
+					     .fault = PIN_NOT_SEEN };
 	if (env->ask_drivers)
 		env->ask_drivers(facts);
 }
@@ -107,7 +108,7 @@ static bool say_range(const struct failure *f)
 	struct reg_words words;
 
 	read_range(f, &facts);
-	if (!facts.fault && !pin_on_gpu(&facts))
+	if ((!facts.fault || facts.fault == PIN_NOT_SEEN) && !pin_on_gpu(&facts))
 		return false;
 	reg_words_pin(&facts, &words);
 	say_words(f, &words);

@@ -475,6 +475,22 @@ static void other_gpu_memory_is_told_apart(void **state)
 	done();
 }
 
+static void range_that_cannot_be_looked_at_is_not_called_mapped(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/self/maps", host.proc);
+	unlink(path);
+	host_fails(ADDR, MIB, all_access, EFAULT);
+	is(EFAULT, "/proc/self/maps cannot be read");
+	is_not("The range is mapped");
+	done();
+	host_fails(ADDR, MIB, all_access, EINVAL);
+	is(EINVAL, "ibv_reg_mr answered EINVAL");
+	done();
+}
+
 /* Behind an IOMMU that translates: 4 GiB fail, then a piece of 1 GiB. */
 static void both_errnos_of_a_try_in_smaller_pieces_are_told(void **state)
 {
@@ -593,6 +609,7 @@ int main(void)
 		FAKE_TEST(uvm_mapping_is_judged_by_peermem),
 		FAKE_TEST(gpu_memory_gets_one_answer_for_each_state_of_it),
 		FAKE_TEST(other_gpu_memory_is_told_apart),
+		FAKE_TEST(range_that_cannot_be_looked_at_is_not_called_mapped),
 		FAKE_TEST(both_errnos_of_a_try_in_smaller_pieces_are_told),
 		FAKE_TEST(cut_huge_page_is_named),
 		FAKE_TEST(lack_of_dmabuf_support_names_who_lacks_it),
