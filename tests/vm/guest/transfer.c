@@ -58,7 +58,9 @@ static void ranges(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *
 	unsigned char *at;
 
 	for (uint64_t i = 0; i < 40; i++)
-		parts[i] = (struct mrg_local){ .mr = l->mr, .addr = (uintptr_t)l->bytes + i * 50021, .length = 1000 + i };
+		parts[i] = (struct mrg_local){ .mr = l->mr,
+					       .addr = (uintptr_t)l->bytes + i * 50021,
+					       .length = 1000 + i };
 	kit_fill(l->bytes, 40 * 50021, 5);
 	ok(!kit_move(p->ep, &op, 1), "40 ranges over MRs of 64 KiB are gathered");
 	at = r->bytes + 11;

@@ -42,7 +42,7 @@ copy() {
 	timeout 60 mrguard copy --device=rxe_a "$@"
 }
 
-plan 16
+plan 17
 try "two devices come up" pair_up
 head -c 9000001 /dev/urandom >source
 cp source kept
@@ -58,7 +58,7 @@ try "and says how to change that" grep -q writable err
 end_server
 is "$?" 0 "a server ends when it is told to"
 
-head -c 9000001 /dev/urandom >new
+head -c 2000001 /dev/urandom >new
 serve --writable --once source
 try "a file is copied to a server" copy new "$peer"
 wait "$server"
@@ -75,8 +75,10 @@ is "$(jq '[.rows[] | select(.mib_per_s > 0 and .latency.p50_us > 0 and .checked 
 timeout 60 mrguard bench --device=rxe_a --seconds=0.2 --sizes=4K --threads=2 --events \
 	--only=bandwidth "$peer" >&2
 is "$?" 0 "two threads, sleeping for completions"
+timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --sizes=64,4K --plot=x.svg "$peer" >&2
+try "a plot is drawn" grep -q '<svg' x.svg
 PATH=/nowhere "$(command -v mrguard)" bench --device=rxe_a --seconds=0.1 --sizes=64 --only=latency \
-	--plot=x.svg "$peer" >/dev/null 2>err
+	--plot=y.svg "$peer" >/dev/null 2>err
 try "without gnuplot, a plot is refused with the way out" grep -q 'Install gnuplot, or take' err
 kill -9 "$server"
 wait "$server" 2>/dev/null
