@@ -149,12 +149,12 @@ static bool no_importer(const struct mrg_ioc_importer *imp)
 	return !imp->domain && !imp->bus && !imp->devfn && !imp->reserved;
 }
 
-/* All sizes from the host page up to some limit. */
+/* All sizes from the host page up to some limit; smaller ones tell nothing. */
 static bool without_gaps(u64 pgsz_bitmap)
 {
 	u64 pages = pgsz_bitmap >> PAGE_SHIFT;
 
-	return pages & 1 && !(pages & (pages + 1));
+	return !(pages & (pages + 1));
 }
 
 /*

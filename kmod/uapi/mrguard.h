@@ -171,7 +171,8 @@ struct mrg_ioc_layout {
  *			and @length must be given
  * @pgsz_bitmap: IN	page sizes that the device takes, one bit each; for callers
  *			without CAP_SYS_ADMIN with MRG_BLOCKS_DMABUF all from
- *			the host page up to some limit, else -EPERM
+ *			the host page up to some limit, else -EPERM; smaller
+ *			sizes may be there or not
  * @runs:	IN	user pointer to struct mrg_ioc_run, each of 1 to
  *			0xffffffff bytes, page-aligned but for the last one's
  *			end; at most MRG_BLOCKS_MAX_RUNS, else -E2BIG
