@@ -1,0 +1,166 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Programs that others wrote, over rxe, with and without the guard in turn: they
+# end alike, their registrations are counted, and they take as long.
+#
+# In each pair the guarded run comes first in every second round, so that whoever
+# comes later finds the same caches.  Bar: 3% of the sum of all pairs' better
+# halves, where the machine is quiet (the full run); the figures are shown.
+. "$MRG_TOP/tests/vm/guest/lib.sh"
+
+limit=120
+rounds=4
+[ -n "$MRG_FULL" ] || rounds=1
+report=/tmp/report
+
+# rxe asks for the algorithm by name, and a guest's kernel finds no modprobe.
+modprobe crc32_generic 2>/dev/null
+modprobe crc32c 2>/dev/null
+modprobe rdma_rxe
+modprobe veth
+ip link add ra type veth peer name rb
+for end in 1 2; do
+	dev=r$(echo $end | tr 12 ab)
+	ip addr add 192.0.2.$end/24 dev $dev
+	ip link set $dev mtu 4200 up
+	sysctl -qw net.ipv4.conf.$dev.accept_local=1 net.ipv4.conf.$dev.rp_filter=0
+	rdma link add rxe_$dev type rxe netdev $dev
+done
+sysctl -qw net.ipv4.conf.all.rp_filter=0
+sleep 3
+
+now() {
+	date +%s%N
+}
+
+# waits for PORT to be listened on
+listening() {
+	for _ in $(seq 100); do
+		ss -Hltn "sport = :$1" | grep -q . && return
+		sleep 0.1
+	done
+}
+
+# both PORT SERVER... -- CLIENT...: two ends of one program, under $guard
+both() {
+	local port=$1 server=() pid status
+	shift
+	while [ "$1" != -- ]; do
+		server+=("$1")
+		shift
+	done
+	shift
+	# shellcheck disable=SC2086 # $guard is words
+	timeout -k 5 $limit $guard "${server[@]}" >/tmp/server.out 2>&1 &
+	pid=$!
+	listening "$port"
+	# shellcheck disable=SC2086
+	timeout -k 5 $limit $guard "$@" >/tmp/client.out 2>&1
+	status=$?
+	wait $pid || status=$?
+	[ $status = 0 ] || cat /tmp/server.out /tmp/client.out >&2
+	return $status
+}
+
+port=19000
+write_bw() {
+	port=$((port + 1))
+	both $port ib_write_bw -d rxe_ra -p $port -s 65536 -n 300 -- \
+		ib_write_bw -d rxe_rb -p $port -s 65536 -n 300 192.0.2.1
+}
+send_lat() {
+	port=$((port + 1))
+	both $port ib_send_lat -d rxe_ra -p $port -s 4096 -n 300 -- \
+		ib_send_lat -d rxe_rb -p $port -s 4096 -n 300 192.0.2.1
+}
+ucx() {
+	port=$((port + 1))
+	export UCX_TLS=rc UCX_IB_GID_INDEX=0 UCX_WARN_UNUSED_ENV_VARS=n
+	UCX_NET_DEVICES=rxe_ra:1 both $port ucx_perftest -p $port -t tag_bw -s 65536 -n 200 -- \
+		ucx_perftest -p $port 127.0.0.1 -t tag_bw -s 65536 -n 200
+}
+fabric() {
+	port=$((port + 1))
+	both $port fi_pingpong -p verbs -e msg -B $port -I 100 -S 65536 -- \
+		fi_pingpong -p verbs -e msg -P $port -I 100 -S 65536 192.0.2.1
+}
+# rdma-core's own suite.  Two of its tests fail by chance with any library:
+# resize_cq on 6.12, atomic_write on 6.1.
+pyverbs() {
+	# shellcheck disable=SC2086
+	(cd /tmp/suite && timeout -k 5 $limit $guard /usr/bin/python3 tests/run_tests.py -v --dev rxe_ra >/tmp/client.out 2>&1)
+	grep -E ' \.\.\. (ok|FAIL|ERROR|skipped)' /tmp/client.out | grep -vE 'resize_cq|atomic_write' |
+		sed "s/skipped.*/skipped/" | sort >/tmp/pyverbs.$1
+	grep -q '^Ran ' /tmp/client.out || tail -20 /tmp/client.out >&2
+	grep -q '^Ran ' /tmp/client.out
+}
+
+# alike NAME COMMAND: in turns, plain and guarded; sums the times of both
+alike() {
+	local name=$1 plain=0 guarded=0 start best_p='' best_g='' order t bad=0
+	shift
+	rm -f $report.*
+	for round in $(seq $rounds); do
+		order='plain guarded'
+		[ $((round % 2)) = 0 ] || order='guarded plain'
+		for way in $order; do
+			# The guard's own cost, without that of starting a command.
+			guard=env
+			[ $way = plain ] || guard="env LD_PRELOAD=$MRG_BUILD/libmrguard-guard.so LD_AUDIT=$MRG_BUILD/libmrguard-audit.so MRGUARD_GUARD_FORMAT=json MRGUARD_GUARD_REPORT=$report.%p"
+			start=$(now)
+			"$@" $way || bad=$((bad + 1))
+			t=$(($(now) - start))
+			if [ $way = plain ]; then
+				plain=$((plain + t))
+				[ -n "$best_p" ] && [ "$best_p" -lt $t ] || best_p=$t
+			else
+				guarded=$((guarded + t))
+				[ -n "$best_g" ] && [ "$best_g" -lt $t ] || best_g=$t
+			fi
+		done
+	done
+	is $bad 0 "$name ends well, $rounds times plain and $rounds times guarded"
+	echo "# $name: plain $((plain / rounds / 1000000)) ms, guarded $((guarded / rounds / 1000000)) ms on average; best $((best_p / 1000000)) and $((best_g / 1000000)) ms"
+	total_plain=$((total_plain + best_p))
+	total_guarded=$((total_guarded + best_g))
+}
+
+# counted NAME JQ: over all reports of the last program
+counted() {
+	cat $report.* | jq -sc '[length, ([.[].registered] | add), ([.[].deregistered] | add), ([.[].refused.count] | add), ([.[].failed.count] | add)]' | sed 's/^/# processes, registered, deregistered, refused, failed: /'
+	is "$(cat $report.* | jq -s "$2")" true "$1"
+}
+
+total_plain=0
+total_guarded=0
+plan 12
+alike "ib_write_bw of 64 KiB" write_bw
+counted "each end of ib_write_bw registers one MR and deregisters it" \
+	"length == 2 * $rounds and all(.[]; .registered == 1 and .deregistered == 1 and .refused.count == 0)"
+alike "ib_send_lat of 4 KiB" send_lat
+counted "each end of ib_send_lat does too" \
+	"length == 2 * $rounds and all(.[]; .registered == 1 and .deregistered == 1 and .refused.count == 0)"
+alike "ucx_perftest tag_bw" ucx
+counted "UCX deregisters all that it registered, and asks for fork protection in vain" \
+	"length == 2 * $rounds and all(.[]; .registered >= 1 and .registered == .deregistered and .refused.count == 0 and .fork == \"skipped\")"
+alike "fi_pingpong over verbs" fabric
+counted "libfabric's registrations are seen, and none is refused" \
+	"length == 2 * $rounds and all(.[]; .registered >= 1 and .refused.count == 0)"
+
+mkdir -p /tmp/suite
+cp -r /usr/share/doc/rdma-core/tests /tmp/suite/tests
+gunzip -q /tmp/suite/tests/*.gz
+alike "rdma-core's Python suite" pyverbs
+try "and each of its tests ends as it does without the guard" cmp /tmp/pyverbs.guarded /tmp/pyverbs.plain
+sed 's/.* //' /tmp/pyverbs.guarded | sort | uniq -c | sed 's/^/# /'
+counted "its registrations are seen" 'any(.[]; .registered > 10) and all(.[]; .refused.count == 0)'
+echo "# all: plain $((total_plain / 1000000)) ms, guarded $((total_guarded / 1000000)) ms"
+if [ -n "$MRG_FULL" ]; then
+	is $((total_guarded * 100 <= total_plain * 103)) 1 "guarded takes at most 3% longer"
+else
+	skip "guarded takes at most 3% longer" "one round on a busy machine says nothing"
+fi
+rdma link del rxe_ra
+rdma link del rxe_rb
+ip link del ra
+modprobe -r rdma_rxe
