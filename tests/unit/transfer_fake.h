@@ -98,6 +98,7 @@ static struct {
 	_Atomic uint32_t delay_us;	/* of each packet */
 	_Atomic bool cut;		/* nothing arrives */
 	_Atomic bool lose_flushes;
+	_Atomic int lose_first;		/* flushes of a queue pair, before others */
 	_Atomic bool late_packets;	/* of queue pairs that are gone go on */
 	_Atomic uint32_t sq_room;	/* less than was promised; 0: not */
 	_Atomic bool no_inline;
@@ -213,7 +214,9 @@ static void flush_qp(struct fake_qp *qp)
 	while (qp->first) {
 		struct packet *packet = pop(qp);
 
-		if (!faults.lose_flushes)
+		if (faults.lose_first > 0)
+			faults.lose_first--;
+		else if (!faults.lose_flushes)
 			push_wc(qp, packet, IBV_WC_WR_FLUSH_ERR);
 		make_ghost(qp, packet);
 	}

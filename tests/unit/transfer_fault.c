@@ -251,6 +251,60 @@ static void closing_ends_requests_and_their_packets(void **state)
 	end();
 }
 
+/* Its own queue pair is gone at once; what counts is the peer's. */
+static void a_cancelled_write_is_not_done_before_the_peer_agrees(void **state)
+{
+	struct mrg_request *request;
+
+	(void)state;
+	begin(NULL);
+	faults.delay_us = LATE_US;
+	faults.late_packets = true;
+	request = start(MRG_OP_WRITE, 0, LENGTH, 0);
+	pthread_mutex_lock(&sides.peer->lock);
+	mrg_cancel(request);
+	assert_int_equal(mrg_wait(request, 500), -EAGAIN);
+	pthread_mutex_unlock(&sides.peer->lock);
+	assert_int_equal(finish(request).status, -ECANCELED);
+	end();
+}
+
+static void a_cancelled_read_needs_no_peer(void **state)
+{
+	struct mrg_request *request;
+
+	(void)state;
+	begin(NULL);
+	faults.delay_us = LATE_US;
+	request = start(MRG_OP_READ, 0, LENGTH, 0);
+	pthread_mutex_lock(&sides.peer->lock);
+	mrg_cancel(request);
+	assert_int_equal(mrg_wait(request, SOON_MS), 0);
+	pthread_mutex_unlock(&sides.peer->lock);
+	assert_int_equal(finish(request).status, -ECANCELED);
+	end();
+}
+
+/* The completion of a flush says nothing of those that were lost before it. */
+static void a_flush_that_is_lost_is_not_taken_for_success(void **state)
+{
+	struct mrg_request *requests[3];
+
+	(void)state;
+	begin(NULL);
+	faults.delay_us = LATE_US;
+	faults.lose_first = 2;
+	for (uint64_t i = 0; i < 3; i++)
+		requests[i] = start(MRG_OP_WRITE, i * 10000, 10000, 0);
+	mrg_cancel(requests[0]);
+	assert_int_equal(finish(requests[0]).status, -ECANCELED);
+	for (uint64_t i = 1; i < 3; i++) {
+		assert_int_equal(finish(requests[i]).status, 0);
+		assert_memory_equal(local.bytes + i * 10000, remote.bytes + i * 10000, 10000);
+	}
+	end();
+}
+
 /* ---- causes ---- */
 
 static void assert_cause(struct mrg_request *request, int status, enum mrg_side side,
@@ -601,6 +655,9 @@ int main(void)
 		FAKE_TEST(a_request_that_ends_within_the_grace_costs_no_lane),
 		FAKE_TEST(what_was_not_posted_is_cancelled_at_once),
 		FAKE_TEST(closing_ends_requests_and_their_packets),
+		FAKE_TEST(a_cancelled_write_is_not_done_before_the_peer_agrees),
+		FAKE_TEST(a_cancelled_read_needs_no_peer),
+		FAKE_TEST(a_flush_that_is_lost_is_not_taken_for_success),
 		FAKE_TEST(a_key_that_is_gone_is_named_and_the_endpoint_goes_on),
 		FAKE_TEST(a_bad_request_fails_alone),
 		FAKE_TEST(a_path_that_fails_three_times_is_tried_again),
