@@ -18,6 +18,7 @@
 #define KICK		UINT64_MAX
 #define GREETING_MAX	1024	/* handshakes of a listener at a time */
 #define UNACCEPTED_MAX	1024
+#define SCARCE_US	10000
 
 static uint64_t key_of(const struct mrg_transfer *transfer, size_t slot)
 {
@@ -202,6 +203,9 @@ static void listener_ready(struct mrg_listener *listener)
 		welcome_one(listener, fd, peer);
 		length = sizeof(addr);
 	}
+	/* Out of descriptors: it stays readable, and must not be all we do. */
+	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+		usleep(SCARCE_US);
 }
 
 /* ---- the loop ---- */
@@ -360,6 +364,10 @@ void control_stop(struct mrg_transfer *transfer)
 	pthread_mutex_unlock(&transfer->lock);
 	kick(transfer);
 	pthread_join(transfer->thread, NULL);
+	/* Of listeners that are closed, and not drained yet. */
+	for (size_t i = 0; i < transfer->slot_count; i++)
+		if (transfer->slots[i].ep)
+			ep_free(transfer->slots[i].ep);
 	close_fds(transfer);
 	free(transfer->slots);
 }

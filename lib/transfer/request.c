@@ -439,12 +439,12 @@ static bool has_room(struct mrg_ep *ep, void *arg)
 	       ep->ops_out + *(size_t *)arg <= ep->transfer->opts.max_ops;
 }
 
-static int wait_for_room(struct mrg_ep *ep, size_t count, bool wait)
+static int wait_for_room(struct mrg_ep *ep, size_t count, int timeout_ms)
 {
 	if (has_room(ep, &count))
 		return 0;
 	ep_progress(ep);
-	if (ep_await(ep, has_room, &count, wait ? -1 : 0))
+	if (ep_await(ep, has_room, &count, timeout_ms))
 		return transfer_fail(ep->transfer, -EAGAIN, "submit",
 				     "Poll, or use MRG_SUBMIT_WAIT.",
 				     "%llu operations are on their way, and max_ops is %u",
@@ -459,7 +459,9 @@ static int submit_locked(struct mrg_ep *ep, const struct mrg_op *ops,
 			 struct mrg_request **out)
 {
 	struct mrg_request *request;
-	int ret = wait_for_room(ep, count, opts->flags & MRG_SUBMIT_WAIT);
+	int wait_ms = opts->deadline_ms ? (int)(opts->deadline_ms & INT32_MAX) : -1;
+	int ret = wait_for_room(ep, count,
+				opts->flags & MRG_SUBMIT_WAIT ? wait_ms : 0);
 
 	if (!ret)
 		ret = check_state(ep, ops, count);

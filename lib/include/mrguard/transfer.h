@@ -300,7 +300,7 @@ struct mrg_op {
 	uint64_t remote_addr;
 };
 
-#define MRG_SUBMIT_WAIT	(1u << 0) /* wait for room instead of -EAGAIN */
+#define MRG_SUBMIT_WAIT	(1u << 0) /* wait for room, until the deadline */
 
 /**
  * struct mrg_submit_opts - how a batch is carried out
@@ -331,7 +331,8 @@ struct mrg_submit_opts {
  * @remote must stay until the request is done.
  *
  * Return: 0, or
- * -EAGAIN: opts.max_ops are on their way: poll, or use MRG_SUBMIT_WAIT
+ * -EAGAIN: opts.max_ops are on their way: poll, or use MRG_SUBMIT_WAIT; with
+ *	it, no room came before the deadline
  * -EINVAL: no operation, an unknown one or flag, an empty range
  * -ERANGE: bytes outside of their buffer; mrg_transfer_last_error() says which
  * -ESTALE: the peer has revoked the buffer

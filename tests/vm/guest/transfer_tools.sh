@@ -66,13 +66,13 @@ is "$?" 0 "a server that serves once ends then"
 try "and has stored it" cmp new source
 
 serve --memory=16M --writable
-timeout 60 mrguard bench --device=rxe_a --seconds=0.3 --check --sizes=1,64,4097,64K \
+timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --check --sizes=1,64,4097,64K \
 	--batch=8 --op=read,write,both --json "$peer" >bench.json
 is "$?" 0 "bench measures, and every byte that it checks is right"
 cp bench.json "$MRG_OUT/"
 is "$(jq '[.rows[] | select(.mib_per_s > 0 and .latency.p50_us > 0 and .checked > 0 and .wrong == 0)] | length' bench.json)" \
 	12 "each operation and size has its figures"
-timeout 60 mrguard bench --device=rxe_a --seconds=0.2 --sizes=4K --threads=2 --events \
+timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --sizes=4K --threads=2 --events \
 	--only=bandwidth "$peer" >&2
 is "$?" 0 "two threads, sleeping for completions"
 timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --sizes=64,4K --plot=x.svg "$peer" >&2
