@@ -180,12 +180,14 @@ int guard_stderr(const struct guard_process *p)
 
 static bool start(struct guard_process *p)
 {
+	struct mrg_ctx *inherited = p->ctx;
 	const char *wrong;
 
 	/* A child has its parent's: the mapping is shared, and not its own. */
 	if (p->state)
 		munmap(p->state, sizeof(*p->state));
 	memset(p, 0, sizeof(*p));
+	p->inherited = inherited;
 	note_stderr(p);
 	wrong = guard_policy_read(&p->policy);
 	p->state = map_state();

@@ -18,6 +18,9 @@ struct guard_process {
 	struct guard_state *state;
 	struct region_env env;
 	struct mrg_ctx *ctx;
+	/* Another thread of the parent may have been at work on it: a child can
+	 * neither use nor close it. */
+	struct mrg_ctx *inherited;
 	struct headroom room;
 	bool peermem;		/* a module that lets GPU memory be pinned is loaded */
 	dev_t stderr_dev;	/* what standard error was: a program can close it */
