@@ -84,11 +84,14 @@ fabric() {
 	both $port fi_pingpong -p verbs -e msg -B $port -I 100 -S 65536 -- \
 		fi_pingpong -p verbs -e msg -P $port -I 100 -S 65536 192.0.2.1
 }
-# rdma-core's own suite.  Two of its tests fail by chance with any library:
-# resize_cq on 6.12, atomic_write on 6.1.
+# rdma-core's own suite: the part about MRs, queues and fork, or all of it in
+# the full run.  Two of its tests fail by chance with any library: resize_cq on
+# 6.12, atomic_write on 6.1.
+part='-k MRTest -k CQTest -k PDTest -k ForkAPITest'
+[ -z "$MRG_FULL" ] || part=''
 pyverbs() {
 	# shellcheck disable=SC2086
-	(cd /tmp/suite && timeout -k 5 $limit $guard /usr/bin/python3 tests/run_tests.py -v --dev rxe_ra >/tmp/client.out 2>&1)
+	(cd /tmp/suite && timeout -k 5 $limit $guard /usr/bin/python3 tests/run_tests.py -v --dev rxe_ra $part >/tmp/client.out 2>&1)
 	grep -E ' \.\.\. (ok|FAIL|ERROR|skipped)' /tmp/client.out | grep -vE 'resize_cq|atomic_write' |
 		sed "s/skipped.*/skipped/" | sort >/tmp/pyverbs.$1
 	grep -q '^Ran ' /tmp/client.out || tail -20 /tmp/client.out >&2
@@ -105,7 +108,7 @@ alike() {
 		[ $((round % 2)) = 0 ] || order='guarded plain'
 		for way in $order; do
 			# The guard's own cost, without that of starting a command.
-			guard=env
+			guard='env'
 			[ $way = plain ] || guard="env LD_PRELOAD=$MRG_BUILD/libmrguard-guard.so LD_AUDIT=$MRG_BUILD/libmrguard-audit.so MRGUARD_GUARD_FORMAT=json MRGUARD_GUARD_REPORT=$report.%p"
 			start=$(now)
 			"$@" $way || bad=$((bad + 1))
@@ -153,7 +156,7 @@ gunzip -q /tmp/suite/tests/*.gz
 alike "rdma-core's Python suite" pyverbs
 try "and each of its tests ends as it does without the guard" cmp /tmp/pyverbs.guarded /tmp/pyverbs.plain
 sed 's/.* //' /tmp/pyverbs.guarded | sort | uniq -c | sed 's/^/# /'
-counted "its registrations are seen" 'any(.[]; .registered > 10) and all(.[]; .refused.count == 0)'
+counted "its registrations are seen" 'any(.[]; .registered > 5) and all(.[]; .refused.count == 0)'
 echo "# all: plain $((total_plain / 1000000)) ms, guarded $((total_guarded / 1000000)) ms"
 if [ -n "$MRG_FULL" ]; then
 	is $((total_guarded * 100 <= total_plain * 103)) 1 "guarded takes at most 3% longer"
