@@ -9,6 +9,7 @@
 #include "engine/directory.h"
 #include "engine/error.h"
 #include "gpu/driver.h"
+#include "host/opts.h"
 
 #define DEFAULT_PORT	6379
 #define TIMEOUT_MS	3000
@@ -119,7 +120,7 @@ int mrg_directory_open(struct mrg_directory **out, const struct mrg_directory_op
 	struct mrg_directory_opts o;
 	int ret;
 
-	if (mrg_gpu_opts_copy(&o, sizeof(o), opts))
+	if (mrg_opts_copy(&o, sizeof(o), opts))
 		return engine_error(error, -EINVAL, "check options", "",
 				    "the options are malformed");
 	directory = calloc(1, sizeof(*directory));

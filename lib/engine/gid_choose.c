@@ -9,6 +9,7 @@
 #include "engine/error.h"
 #include "engine/gid_facts.h"
 #include "gpu/driver.h"
+#include "host/opts.h"
 
 #define STAGE		"choose GID"
 #define VARIABLE	"MRGUARD_GID_INDEX"
@@ -286,7 +287,7 @@ int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device, unsigned int
 	ssize_t count;
 	int ret;
 
-	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) || o.reserved || o.flags & ~known ||
+	if (mrg_opts_copy(&o, sizeof(o), opts) || o.reserved || o.flags & ~known ||
 	    (o.flags & MRG_GID_V1 && o.flags & MRG_GID_V2))
 		return engine_error(error, -EINVAL, STAGE, "", "the options are malformed");
 	in.flags = o.flags;

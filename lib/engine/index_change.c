@@ -78,11 +78,6 @@ static void settle(struct change *change)
 
 /* ---- plain copies; only the writer's own nodes are written ---- */
 
-static uint64_t get_reach(const struct index_node *node, unsigned int slot)
-{
-	return atomic_load_explicit(&node->reach[slot], memory_order_relaxed);
-}
-
 static void set_reach(struct index_node *node, unsigned int slot, uint64_t reach)
 {
 	atomic_store_explicit(&node->reach[slot], reach, memory_order_relaxed);
@@ -93,7 +88,7 @@ static void set_child(struct index_node *node, unsigned int slot, index_link chi
 	atomic_store_explicit(&node->children[slot], child, memory_order_release);
 }
 
-static struct index_node *root_of(const struct index *index)
+static struct index_node *root_node(const struct index *index)
 {
 	return index_node_of(atomic_load_explicit(&index->root, memory_order_relaxed));
 }
@@ -123,7 +118,7 @@ static void copy_children(struct index_node *to, const struct index_node *from,
 			  unsigned int start, unsigned int end)
 {
 	for (unsigned int i = start; i < end; i++)
-		append_child(to, from->keys[i], get_reach(from, i), index_child(from, i));
+		append_child(to, from->keys[i], index_reach(from, i), index_child(from, i));
 }
 
 static void copy_ranges(struct index_node *to, const struct index_node *from,
@@ -138,7 +133,7 @@ static uint64_t node_reach(const struct index_node *node)
 	uint64_t reach = 0;
 
 	for (unsigned int i = 0; i < node->count; i++) {
-		uint64_t last = node->leaf ? node->ranges[i].last : get_reach(node, i);
+		uint64_t last = node->leaf ? node->ranges[i].last : index_reach(node, i);
 
 		reach = last > reach ? last : reach;
 	}
@@ -166,7 +161,7 @@ static void show(struct index *index, const struct path *path, unsigned int dept
 static void raise_reach(const struct path *path, uint64_t last)
 {
 	for (unsigned int i = 0; i < path->depth; i++)
-		if (get_reach(path->step[i].node, path->step[i].slot) < last)
+		if (index_reach(path->step[i].node, path->step[i].slot) < last)
 			set_reach(path->step[i].node, path->step[i].slot, last);
 }
 
@@ -185,7 +180,7 @@ static void lower_reach(const struct path *path, unsigned int depth,
 
 static void walk_to(struct index *index, uint64_t first, struct path *path)
 {
-	struct index_node *node = root_of(index);
+	struct index_node *node = root_node(index);
 
 	for (path->depth = 0; !node->leaf; path->depth++) {
 		unsigned int slot = index_child_at(node, first);
@@ -305,7 +300,7 @@ int index_insert(struct index *index, const struct index_range *range)
 	struct path path;
 	int depth;
 
-	if (!root_of(index))
+	if (!root_node(index))
 		return insert_first(index, range);
 	walk_to(index, range->first, &path);
 	change.replaced[change.replaced_count++] = path.step[path.depth].node;
@@ -393,7 +388,7 @@ static int node_without(struct change *change, const struct path *path,
 
 void index_set(struct index *index, const struct index_range *range)
 {
-	struct index_node *root = root_of(index);
+	struct index_node *root = root_node(index);
 	unsigned int at = 0;
 	struct path path;
 
@@ -404,7 +399,7 @@ void index_set(struct index *index, const struct index_range *range)
 
 int index_remove(struct index *index, const struct index_range *range)
 {
-	struct index_node *root = root_of(index);
+	struct index_node *root = root_node(index);
 	struct change change = { .index = index, .made_count = 0 };
 	struct index_node *node;
 	unsigned int at = 0;
@@ -439,7 +434,7 @@ static int each_below(const struct index_node *node,
 int index_each(struct index *index, int (*visit)(struct mrg_buffer *buffer, void *arg),
 	       void *arg)
 {
-	const struct index_node *root = root_of(index);
+	const struct index_node *root = root_node(index);
 
 	return root ? each_below(root, visit, arg) : 0;
 }

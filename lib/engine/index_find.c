@@ -8,11 +8,6 @@ static index_link root_of(struct index *index)
 	return atomic_load_explicit(&index->root, memory_order_acquire);
 }
 
-static uint64_t get_reach(const struct index_node *node, unsigned int slot)
-{
-	return atomic_load_explicit(&node->reach[slot], memory_order_relaxed);
-}
-
 static bool found(const struct index_query *query)
 {
 	return query->best.buffer != NULL;
@@ -94,7 +89,7 @@ static void visit_holding(index_link link, uint64_t low, uint64_t high,
 	for (unsigned int i = last + 1; i-- > 0;) {
 		if (i < last && cannot_be_tighter(query, node->keys[i + 1]))
 			return;
-		if (i < last && get_reach(node, i) < query->last)
+		if (i < last && index_reach(node, i) < query->last)
 			continue;
 		visit_holding(index_child(node, i), i ? node->keys[i] : low,
 			      i + 1 < node->count ? node->keys[i + 1] : high, query);
@@ -142,7 +137,7 @@ static void visit_reaching(const struct index_node *node, struct index_query *qu
 		return;
 	}
 	for (unsigned int i = index_child_at(node, query->first) + 1; i-- > 0;)
-		if (get_reach(node, i) >= least_reach(query))
+		if (index_reach(node, i) >= least_reach(query))
 			visit_reaching(index_child_node(node, i), query);
 }
 

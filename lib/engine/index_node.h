@@ -6,12 +6,14 @@
 #include "engine/index.h"
 
 /*
- * A leaf is 1 KiB, and a look-up reads one or two lines of it.  Leaves are so
+ * A leaf is 2 KiB, and a look-up reads one or two lines of it.  Leaves are so
  * few, for a million ranges, that what leads to them stays in a second-level
  * cache of 2 MiB.
  */
-#define INDEX_LEAF	31
-#define INDEX_FANOUT	32
+#ifndef INDEX_LEAF	/* a test makes them small, and the tree deep */
+#define INDEX_LEAF	63
+#define INDEX_FANOUT	64	/* a power of two */
+#endif
 #define INDEX_DEPTH	16
 
 /*
@@ -31,7 +33,8 @@ typedef uintptr_t index_link;
 struct index_node {
 	unsigned int count;
 	bool leaf;
-	union {
+	/* No range lies across two cache lines. */
+	_Alignas(32) union {
 		struct index_range ranges[INDEX_LEAF];
 		struct {
 			uint64_t keys[INDEX_FANOUT];
@@ -96,8 +99,6 @@ static inline unsigned int index_child_at(const struct index_node *node,
 {
 	unsigned int at = 0;
 
-	for (size_t line = 0; line < sizeof(node->keys) + sizeof(node->children); line += 64)
-		__builtin_prefetch((const char *)node->keys + line);
 	for (unsigned int step = INDEX_FANOUT / 2; step; step /= 2)
 		at += node->keys[at + step] <= first ? step : 0;
 	return at < node->count ? at : node->count - 1;
@@ -106,6 +107,11 @@ static inline unsigned int index_child_at(const struct index_node *node,
 static inline index_link index_child(const struct index_node *node, unsigned int slot)
 {
 	return atomic_load_explicit(&node->children[slot], memory_order_acquire);
+}
+
+static inline uint64_t index_reach(const struct index_node *node, unsigned int slot)
+{
+	return atomic_load_explicit(&node->reach[slot], memory_order_relaxed);
 }
 
 static inline struct index_node *index_child_node(const struct index_node *node,

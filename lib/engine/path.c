@@ -11,6 +11,7 @@
 
 #include "engine/error.h"
 #include "gpu/driver.h"
+#include "host/opts.h"
 
 #define STRIPE_BYTES	(1u << 20)
 #define VARIABLE	"MRGUARD_PROTOCOLS"
@@ -124,7 +125,7 @@ static int ask(struct question *q, const struct mrg_descriptor *local,
 	memset(q, 0, sizeof(*q));
 	q->local = local;
 	q->remote = remote;
-	if (mrg_gpu_opts_copy(&q->opts, sizeof(q->opts), opts) || order_of_opts(q))
+	if (mrg_opts_copy(&q->opts, sizeof(q->opts), opts) || order_of_opts(q))
 		return engine_error(error, -EINVAL, "check options", "",
 				    "the options are malformed");
 	if (!q->opts.stripe_bytes)

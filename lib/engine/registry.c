@@ -10,6 +10,7 @@
 
 #include "engine/registry.h"
 #include "gpu/driver.h"
+#include "host/opts.h"
 
 int registry_check(const struct mrg_registry *registry)
 {
@@ -89,7 +90,7 @@ int registry_open_with(struct mrg_registry **out,
 	struct mrg_registry_opts o;
 	int ret;
 
-	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) ||
+	if (mrg_opts_copy(&o, sizeof(o), opts) ||
 	    o.device_count > MRG_REGISTRY_MAX_DEVICES || (o.device_count && !o.devices))
 		return -EINVAL;
 	registry = make_registry(&o, ops);
@@ -113,7 +114,7 @@ int mrg_registry_open(struct mrg_registry **registry,
 {
 	struct mrg_registry_opts o;
 
-	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) || (o.device_count && !o.ctx))
+	if (mrg_opts_copy(&o, sizeof(o), opts) || (o.device_count && !o.ctx))
 		return -EINVAL;
 	return registry_open_with(registry, opts, &registry_ops_real);
 }

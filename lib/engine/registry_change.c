@@ -20,6 +20,7 @@
 
 #include "engine/registry.h"
 #include "gpu/driver.h"
+#include "host/opts.h"
 
 #define DEFAULT_ACCESS \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
@@ -69,7 +70,7 @@ static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t l
 {
 	struct mrg_buffer_opts o;
 
-	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) || o.reserved)
+	if (mrg_opts_copy(&o, sizeof(o), opts) || o.reserved)
 		return bad_demand(registry, "the options are malformed");
 	if (!length)
 		return bad_demand(registry, "the length is 0");
@@ -86,7 +87,7 @@ static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t l
 		demand->request.dmabuf = *o.dmabuf;
 	demand->request.memfds = (struct mrg_memfd *)o.memfds;
 	demand->request.memfd_count = o.memfd_count;
-	if (mrg_gpu_opts_copy(&demand->request.reg, sizeof(demand->request.reg), o.reg))
+	if (mrg_opts_copy(&demand->request.reg, sizeof(demand->request.reg), o.reg))
 		return bad_demand(registry, "the options for mrg_reg() are malformed");
 	return check_protocols(registry, demand, &o);
 }
