@@ -15,6 +15,7 @@
 #include "transfer/transfer.h"
 
 #define OWN_GIDS	256
+#define ANSWER_MS	1000	/* routes can change */
 #define NOTES_MAX	(64u << 20)
 #define CQ_PER_WR	2	/* flushed ones of the queue pair before, and this one's */
 
@@ -70,6 +71,48 @@ static void use_gid(struct mrg_ep *ep, const struct transfer_gid *gid)
 	ep->port.gid_type = (uint8_t)gid->type;
 }
 
+static bool answered(const struct gid_answer *answer,
+		     const struct transfer_gid *gids, int n,
+		     const struct message_gid *peers, int count, int *mine)
+{
+	if (transfer_now() > answer->until || answer->peer_count != count ||
+	    memcmp(answer->peers, peers, (size_t)count * sizeof(*peers)))
+		return false;
+	for (*mine = 0; *mine < n; ++*mine)
+		if (!memcmp(&gids[*mine], &answer->own, sizeof(answer->own)))
+			return true;
+	return false;
+}
+
+/*
+ * Many endpoints to one peer ask the same within moments.  With transfer->lock
+ * held, as the control thread has it.
+ */
+static int choose(struct mrg_ep *ep, const struct transfer_gid *gids, int n,
+		  const struct message_gid *peers, int count, int *theirs, int *mine)
+{
+	struct mrg_transfer *transfer = ep->transfer;
+	struct gid_answer *answer = &transfer->answer;
+	int ret;
+
+	if (answered(answer, gids, n, peers, count, mine)) {
+		*theirs = answer->theirs;
+		return 0;
+	}
+	/* What the user has named is not held against routes. */
+	ret = (transfer->opts.gid_index ? gid_match : ep->ops->choose_gid)(
+		transfer->verbs, (uint8_t)transfer->opts.port, gids, n, peers,
+		count, mine, theirs, &ep->error);
+	if (ret)
+		return ret;
+	memcpy(answer->peers, peers, (size_t)count * sizeof(*peers));
+	answer->peer_count = count;
+	answer->own = gids[*mine];
+	answer->theirs = *theirs;
+	answer->until = transfer_now() + ANSWER_MS * MS;
+	return 0;
+}
+
 int handshake_port(struct mrg_ep *ep, const struct message_gid *peers,
 		   int count, int *theirs)
 {
@@ -88,10 +131,7 @@ int handshake_port(struct mrg_ep *ep, const struct message_gid *peers,
 	if (!n)
 		return say(ep, -ENODEV, "Give its netdev an address, or name another GID index.",
 			   "the port has no such GID");
-	/* What the user has named is not held against routes. */
-	ret = (ep->transfer->opts.gid_index ? gid_match : ep->ops->choose_gid)(
-		ep->transfer->verbs, (uint8_t)ep->transfer->opts.port, gids, n,
-		peers, count, &mine, theirs, &ep->error);
+	ret = choose(ep, gids, n, peers, count, theirs, &mine);
 	if (!ret)
 		use_gid(ep, &gids[mine]);
 	return ret;

@@ -6,6 +6,7 @@
 
 #include <mrguard/registry.h>
 
+#include "host/opts.h"
 #include "region/context.h"
 #include "transfer/transfer.h"
 
@@ -492,7 +493,7 @@ int mrg_submit(struct mrg_ep *ep, const struct mrg_op *ops, size_t count,
 	size_t ranges = 0;
 	int ret;
 
-	if (region_copy_opts(&o, sizeof(o), opts) || o.flags & ~MRG_SUBMIT_WAIT)
+	if (mrg_opts_copy(&o, sizeof(o), opts) || o.flags & ~MRG_SUBMIT_WAIT)
 		return transfer_fail(ep->transfer, -EINVAL, "check options",
 				     "Zero the structure, set its size, and use values of this library's header.",
 				     "the options hold an unknown flag or field");

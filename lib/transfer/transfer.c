@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/opts.h"
 #include "region/context.h"
 #include "transfer/transfer.h"
 
@@ -155,7 +156,7 @@ static int take_opts(struct mrg_transfer_opts *o,
 	int ret;
 
 	memset(o, 0, sizeof(*o));
-	if (region_copy_opts(o, sizeof(*o), given))
+	if (mrg_opts_copy(o, sizeof(*o), given))
 		return transfer_fail(NULL, -EINVAL, "check options",
 				     "Zero the structure and set its size.",
 				     "the options have a field that this library does not know");

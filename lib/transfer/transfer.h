@@ -98,6 +98,15 @@ struct slot {
 	struct mrg_listener *listener;
 };
 
+/* Which GID goes to a peer: asking costs reading the port's table in sysfs. */
+struct gid_answer {
+	struct message_gid peers[MESSAGE_GIDS];
+	int peer_count;
+	struct transfer_gid own;
+	int theirs;
+	uint64_t until;		/* ns */
+};
+
 struct mrg_transfer {
 	const struct transfer_ops *ops;
 	struct ibv_pd *pd;
@@ -110,6 +119,7 @@ struct mrg_transfer {
 	pthread_mutex_t lock;	/* guards what follows */
 	struct slot *slots;
 	size_t slot_count;
+	struct gid_answer answer;
 	bool stop;
 
 	pthread_t thread;

@@ -2,11 +2,11 @@
 /* The engine's verbs as they are. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <stdlib.h>
 
 #include "transfer/transfer.h"
 
-#define GID_TABLE_MAX	1024	/* looked through */
+#define GID_TABLE_MAX	4096	/* entries of all ports that are looked at */
 
 static int query_port(struct ibv_context *verbs, uint8_t port,
 		      struct ibv_port_attr *attr)
@@ -14,29 +14,27 @@ static int query_port(struct ibv_context *verbs, uint8_t port,
 	return ibv_query_port(verbs, port, attr);
 }
 
-static bool zero(const union ibv_gid *gid)
-{
-	return !gid->global.subnet_prefix && !gid->global.interface_id;
-}
-
+/* One question for the whole table, which can have a thousand empty entries. */
 static int list_gids(struct ibv_context *verbs, uint8_t port,
 		     struct transfer_gid *gids, int cap)
 {
-	struct ibv_gid_entry entry;
-	struct ibv_port_attr attr;
-	int count = 0, err = ibv_query_port(verbs, port, &attr);
+	struct ibv_gid_entry *entries = calloc(GID_TABLE_MAX, sizeof(*entries));
+	ssize_t all;
+	int count = 0;
 
-	if (err)
-		return -err;
-	for (int i = 0; i < attr.gid_tbl_len && i < GID_TABLE_MAX && count < cap; i++) {
-		/* Entries that are not set are errors here. */
-		if (ibv_query_gid_ex(verbs, port, (uint32_t)i, &entry, 0) ||
-		    zero(&entry.gid))
+	if (!entries)
+		return -ENOMEM;
+	all = ibv_query_gid_table(verbs, entries, GID_TABLE_MAX, 0);
+	for (ssize_t i = 0; i < all && count < cap; i++) {
+		if (entries[i].port_num != port)
 			continue;
-		gids[count].gid = entry.gid;
-		gids[count].index = entry.gid_index;
-		gids[count++].type = entry.gid_type;
+		gids[count].gid = entries[i].gid;
+		gids[count].index = entries[i].gid_index;
+		gids[count++].type = entries[i].gid_type;
 	}
+	free(entries);
+	if (all < 0)
+		return (int)all;
 	gid_sort(gids, count);
 	return count;
 }
