@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gpu/driver.h"
+#include "host/opts.h"
 
 static void *dl_open(const char *name, bool loaded_only)
 {
@@ -34,7 +35,7 @@ int mrg_gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
 	struct mrg_gpu_opts o;
 	struct mrg_gpu *gpu;
 
-	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) || o.flags & ~known || o.reserved)
+	if (mrg_opts_copy(&o, sizeof(o), opts) || o.flags & ~known || o.reserved)
 		return -EINVAL;
 	if (!o.page_size)
 		o.page_size = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -71,10 +71,6 @@ int mrg_gpu_fail_piece(const void *owner, int code, int piece,
 /** mrg_gpu_fail_owner() - a failure of @from is @owner's as well */
 void mrg_gpu_fail_owner(const void *from, const void *owner);
 int mrg_gpu_fail_read(const void *owner, struct mrg_error *error);
-/** mrg_gpu_opts_copy() - take an options structure that begins with size_t size
- *  over into our version of it.  -EINVAL: too short, or an unknown tail that
- *  is not zero. */
-int mrg_gpu_opts_copy(void *mine, size_t my_size, const void *theirs);
 
 /* driver.c, cuda.c, hip.c */
 

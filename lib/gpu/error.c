@@ -64,20 +64,3 @@ int mrg_gpu_fail_read(const void *owner, struct mrg_error *error)
 	*error = last.error;
 	return 0;
 }
-
-int mrg_gpu_opts_copy(void *mine, size_t my_size, const void *theirs)
-{
-	size_t size;
-
-	memset(mine, 0, my_size);
-	if (!theirs)
-		return 0;
-	memcpy(&size, theirs, sizeof(size));
-	if (size < sizeof(size))
-		return -EINVAL;
-	for (size_t i = my_size; i < size; i++)
-		if (((const unsigned char *)theirs)[i])
-			return -EINVAL;
-	memcpy(mine, theirs, size < my_size ? size : my_size);
-	return 0;
-}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "gpu/driver.h"
+#include "host/opts.h"
 
 struct job {
 	struct mrg_gpu *gpu;
@@ -442,7 +443,7 @@ int mrg_gpu_export(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 	struct mrg_export_opts o;
 	int ret;
 
-	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) ||
+	if (mrg_opts_copy(&o, sizeof(o), opts) ||
 	    o.flags & ~(uint32_t)(MRG_EXPORT_PCIE | MRG_EXPORT_UNFLAGGED))
 		return mrg_gpu_fail(gpu, -EINVAL, "check options", "",
 				    "flags or size of the options are not known");

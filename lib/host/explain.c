@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "host/explain.h"
+#include "host/opts.h"
 #include "host/reg_words.h"
 
 struct explain_size explain_size(uint64_t bytes)
@@ -131,13 +132,10 @@ static void summarize(const struct mrg_explain_opts *opts,
 static int take_opts(const struct mrg_explain_opts *from,
 		     struct mrg_explain_opts *to)
 {
-	if (!from || from->size < sizeof(from->size))
-		return -EINVAL;
-	for (size_t i = sizeof(*to); i < from->size; i++)
-		if (((const char *)from)[i])
-			return -EINVAL;
-	memset(to, 0, sizeof(*to));
-	memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
+	int ret = from ? mrg_opts_copy(to, sizeof(*to), from) : -EINVAL;
+
+	if (ret)
+		return ret;
 	if (to->error <= 0 || to->call > MRG_CALL_MADVISE || to->pid < 0 ||
 	    to->length > UINT64_MAX - to->addr ||
 	    to->length > UINT64_MAX - to->offset)

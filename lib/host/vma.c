@@ -11,6 +11,7 @@
 #include <mrguard/vma.h>
 
 #include "host/maps.h"
+#include "host/opts.h"
 #include "host/tally.h"
 #include "host/vma_kind.h"
 #include "host/vma_verdict.h"
@@ -272,15 +273,10 @@ static const char *source_path(const struct mrg_vma_opts *opts, char *room,
 
 static int take_opts(const struct mrg_vma_opts *from, struct mrg_vma_opts *to)
 {
-	*to = (struct mrg_vma_opts){ .size = sizeof(*to) };
-	if (!from)
-		return 0;
-	if (from->size < sizeof(from->size))
-		return -EINVAL;
-	for (size_t i = sizeof(*to); i < from->size; i++)
-		if (((const char *)from)[i])
-			return -EINVAL;
-	memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
+	int ret = mrg_opts_copy(to, sizeof(*to), from);
+
+	if (ret)
+		return ret;
 	if (to->flags & ~MRG_VMA_NO_SMAPS || to->pid < 0)
 		return -EINVAL;
 	return 0;

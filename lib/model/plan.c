@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <host/opts.h>
 #include <model/planner.h>
 
 /* Addresses seen, that the MR need not get. */
@@ -15,23 +16,6 @@
 static bool is_power_of_two(uint64_t x)
 {
 	return x && !(x & (x - 1));
-}
-
-static int copy_opts(const struct mrg_plan_opts *from, struct mrg_plan_opts *to)
-{
-	const unsigned char *bytes = (const unsigned char *)from;
-	size_t i;
-
-	memset(to, 0, sizeof(*to));
-	if (!from)
-		return 0;
-	if (from->size < sizeof(from->size))
-		return -EINVAL;
-	for (i = sizeof(*to); i < from->size; i++)
-		if (bytes[i])
-			return -EINVAL;
-	memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
-	return 0;
 }
 
 static bool opts_valid(const struct mrg_plan_opts *o)
@@ -49,7 +33,7 @@ static bool opts_valid(const struct mrg_plan_opts *o)
 static int set_up(struct mrg_planner *p, const struct mrg_sg *sg, size_t count,
 		  const struct mrg_plan_opts *opts)
 {
-	int err = copy_opts(opts, &p->opts);
+	int err = mrg_opts_copy(&p->opts, sizeof(p->opts), opts);
 
 	if (err)
 		return err;

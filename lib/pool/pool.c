@@ -4,6 +4,7 @@
 #include <string.h>
 #include <infiniband/verbs.h>
 
+#include "host/opts.h"
 #include "pool/pool.h"
 
 #define DEFAULT_LIMIT		(1ull << 30)
@@ -15,15 +16,10 @@
 
 static int take_opts(const struct mrg_pool_opts *from, struct mrg_pool_opts *to)
 {
-	*to = (struct mrg_pool_opts){ .size = sizeof(*to) };
-	if (from) {
-		if (from->size < sizeof(from->size))
-			return -EINVAL;
-		for (size_t i = sizeof(*to); i < from->size; i++)
-			if (((const char *)from)[i])
-				return -EINVAL;
-		memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
-	}
+	int ret = mrg_opts_copy(to, sizeof(*to), from);
+
+	if (ret)
+		return ret;
 	if (to->flags || to->reserved || to->limit > 1ull << 60)
 		return -EINVAL;
 	to->limit = to->limit ? (to->limit + POOL_UNIT - 1) & ~(POOL_UNIT - 1) :

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "host/opts.h"
 #include "host/reg_words.h"
 #include "request.h"
 
@@ -22,7 +23,7 @@ static int check_opts(struct region_request *req,
 	static const char remedy[] =
 		"Zero the structure, set its size, and use flags of this library's header.";
 
-	if (region_copy_opts(&req->opts, sizeof(req->opts), opts) ||
+	if (mrg_opts_copy(&req->opts, sizeof(req->opts), opts) ||
 	    (o->flags & ~MRG_REG_IOVA_EQUAL) || o->reserved)
 		return region_fail(req->ctx, -EINVAL, -1, "check options", remedy,
 				   "The options hold an unknown flag or field.");

@@ -7,23 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/opts.h"
 #include "request.h"
-
-int region_copy_opts(void *opts, size_t size, const void *from)
-{
-	size_t given;
-
-	if (!from)
-		return 0;
-	memcpy(&given, from, sizeof(given));
-	if (given < sizeof(given))
-		return -EINVAL;
-	for (size_t i = size; i < given; i++)
-		if (((const unsigned char *)from)[i])
-			return -EINVAL;
-	memcpy(opts, from, given < size ? given : size);
-	return 0;
-}
 
 static void open_module(struct mrg_ctx *ctx)
 {
@@ -80,7 +65,7 @@ int region_open(struct mrg_ctx **out, struct ibv_context *device,
 	struct mrg_ctx *ctx;
 	int ret;
 
-	if (region_copy_opts(&asked, sizeof(asked), opts) || !opts_ok(&asked))
+	if (mrg_opts_copy(&asked, sizeof(asked), opts) || !opts_ok(&asked))
 		return region_fail(NULL, -EINVAL, -1, "check options",
 				   "Zero the structure, set its size, and use values of this library's header.",
 				   "The options hold an unknown flag, field or policy, or a page shift of %u, which is not from 12 to 63.",

@@ -100,12 +100,6 @@ int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
 void region_device_read_files(struct region_device *device,
 			      const struct region_env *env);
 
-/*
- * Copies options of the caller's @size over defaults; -EINVAL where the caller
- * knows fields that this library does not and has set them.
- */
-int region_copy_opts(void *opts, size_t size, const void *from);
-
 /* Keeps the calling thread's failure; returns @code. */
 int region_fail(const struct mrg_ctx *ctx, int code, int piece,
 		const char *stage, const char *remedy, const char *cause, ...)

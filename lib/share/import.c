@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/opts.h"
 #include "share/handle.h"
 
 enum mapping_state { MAPPING_MAKING, MAPPING_READY };
@@ -343,7 +344,7 @@ static int read_descriptor(struct mrg_share *share, const void *bytes,
 static int check_opts(struct mrg_share *share, const struct mrg_import_opts *opts,
 		      struct mrg_import_opts *o)
 {
-	int ret = mrg_gpu_opts_copy(o, sizeof(*o), opts);
+	int ret = mrg_opts_copy(o, sizeof(*o), opts);
 
 	if (!opts)
 		o->device = -1;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/opts.h"
 #include "share/handle.h"
 
 #define TIMEOUT_MS	5000
@@ -37,7 +38,7 @@ int mrg_share_open(struct mrg_share **out, const struct mrg_share_opts *opts)
 	struct mrg_share *share;
 	int ret;
 
-	if (mrg_gpu_opts_copy(&o, sizeof(o), opts) || o.reserved)
+	if (mrg_opts_copy(&o, sizeof(o), opts) || o.reserved)
 		return -EINVAL;
 	share = calloc(1, sizeof(*share));
 	if (!share)

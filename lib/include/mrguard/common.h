@@ -12,6 +12,15 @@ extern "C" {
 
 #define MRG_API __attribute__((visibility("default")))
 
+/*
+ * Options structures begin with "size_t size", the size that the caller was
+ * built with: later releases add fields at the end.  What a shorter one lacks
+ * is taken for zero.  -EINVAL: a size that does not cover itself, one above
+ * 4096 bytes (it was never set; the kernel draws the same line for structures
+ * of its callers, in copy_struct_from_user()), or a field that this release
+ * does not know and that is not zero.  So zero all of it, then set the size.
+ */
+
 /**
  * struct mrg_error - why a call failed
  * @code:	the -errno that the call returned
