@@ -20,6 +20,7 @@ struct mrg_tree {
 	int root;
 	int dump;		/* -1 where nothing is recorded */
 	bool live;
+	bool lost;		/* a reading, for want of memory */
 	char *denied;		/* what a recorded tree says could not be read */
 	size_t denied_len;
 	char real[PATH_MAX];	/* of the root, "" for "/" */
@@ -94,6 +95,10 @@ static int load_denied(struct mrg_tree *t)
 	if (!t->denied)
 		return -ENOMEM;
 	n = read_regular(t->root, ".mrguard/denied", t->denied, MRG_TREE_MAX_FILE);
+	if (n == -ENOMEM) {
+		free(t->denied);
+		return (int)n;
+	}
 	t->denied_len = n > 0 ? (size_t)n : 0;
 	return 0;
 }
@@ -154,6 +159,20 @@ void mrg_tree_close(struct mrg_tree *t)
 bool mrg_tree_is_live(const struct mrg_tree *t)
 {
 	return t->live;
+}
+
+bool mrg_tree_lost(struct mrg_tree *t)
+{
+	bool lost = t->lost;
+
+	t->lost = false;
+	return lost;
+}
+
+static ssize_t note(struct mrg_tree *t, ssize_t rc)
+{
+	t->lost |= rc == -ENOMEM;
+	return rc;
 }
 
 /*
@@ -260,7 +279,7 @@ ssize_t mrg_tree_read_raw(struct mrg_tree *t, const char *path, void *buf, size_
 
 	if (was_denied(t, path))
 		return -EACCES;
-	n = read_regular(t->root, path, buf, cap);
+	n = note(t, read_regular(t->root, path, buf, cap));
 	if (n == -EACCES || n == -EPERM) {
 		record_denied(t, path);
 		return -EACCES;
@@ -310,7 +329,7 @@ int mrg_tree_real(struct mrg_tree *t, const char *path, char *buf, size_t cap)
 	int fd = open_below(t->root, path, O_PATH), rc;
 
 	if (fd < 0)
-		return fd;
+		return (int)note(t, fd);
 	rc = real_of(fd, full, sizeof(full));
 	close(fd);
 	if (rc)
@@ -395,13 +414,13 @@ ssize_t mrg_tree_list(struct mrg_tree *t, const char *path, char ***names)
 	DIR *dir;
 
 	if (fd < 0)
-		return fd;
+		return note(t, fd);
 	dir = fdopendir(fd);
 	if (!dir) {
 		close(fd);
-		return -ENOMEM;
+		return note(t, -ENOMEM);
 	}
-	n = read_names(dir, names);
+	n = note(t, read_names(dir, names));
 	closedir(dir);
 	if (t->dump >= 0 && n >= 0)
 		record_names(t, path, *names, n);

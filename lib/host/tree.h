@@ -39,6 +39,10 @@ bool mrg_tree_exists(struct mrg_tree *tree, const char *path);
 ssize_t mrg_tree_list(struct mrg_tree *tree, const char *path, char ***names);
 void mrg_tree_free_names(char **names, ssize_t count);
 
+/* Whether a file or a listing was lost for want of memory since the last call of
+ * this: what failed is "not there" to callers that do not ask why. */
+bool mrg_tree_lost(struct mrg_tree *tree);
+
 /* Facts that no file holds, kept under /.mrguard in a recorded tree.  @ask is
  * called on a live host and writes the text; its errno is recorded too. */
 ssize_t mrg_tree_fact(struct mrg_tree *tree, const char *name, char *buf, size_t cap,

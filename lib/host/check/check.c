@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "host/opts.h"
 #include "host/plain.h"
 
 struct mrg_check_report {
@@ -55,6 +56,14 @@ void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char
 	put(r->remedy, sizeof(r->remedy), remedy);
 }
 
+char *check_buffer(struct check_ctx *ctx)
+{
+	char *text = malloc(MRG_TREE_MAX_FILE);
+
+	ctx->lost |= !text;
+	return text;
+}
+
 const char *check_why(int err)
 {
 	switch (err) {
@@ -75,26 +84,6 @@ const char *check_why(int err)
 	}
 }
 
-/* New fields are zero for callers that were built without them; fields that
- * this library does not know must be zero. */
-static int take_opts(const struct mrg_check_opts *in, struct mrg_check_opts *out)
-{
-	const unsigned char *bytes = (const unsigned char *)in;
-	size_t size;
-
-	memset(out, 0, sizeof(*out));
-	if (!in)
-		return 0;
-	size = in->size;
-	if (size < sizeof(in->size))
-		return -EINVAL;
-	for (size_t i = sizeof(*out); i < size; i++)
-		if (bytes[i])
-			return -EINVAL;
-	memcpy(out, in, size < sizeof(*out) ? size : sizeof(*out));
-	return 0;
-}
-
 static bool device_is_there(const struct check_ctx *ctx)
 {
 	if (!ctx->opts->device)
@@ -105,11 +94,38 @@ static bool device_is_there(const struct check_ctx *ctx)
 	return false;
 }
 
+/*
+ * What was lost for want of memory looks like what is not there, to a check and
+ * to the facts that all rest on; so a check that lost anything has said nothing.
+ */
+static void run_check(struct check_ctx *ctx, const struct mrg_check *check, bool facts_lost)
+{
+	size_t before = ctx->report->count;
+
+	ctx->id = check->id;
+	ctx->lost = facts_lost;
+	if (!facts_lost)
+		check->run(ctx);
+	if (!mrg_tree_lost(ctx->tree) && !ctx->lost)
+		return;
+	ctx->report->count = before;
+	check_add(ctx, MRG_CHECK_UNKNOWN, "", "not read for want of memory",
+		  "Something that this rests on was not seen.",
+		  "Free memory, or raise this process's limit (ulimit -v, memory.max), and check again.");
+}
+
+static bool read_facts(struct check_ctx *ctx)
+{
+	check_read_facts(ctx);
+	return mrg_tree_lost(ctx->tree) || ctx->lost;
+}
+
 int mrg_check_run(const struct mrg_check_opts *in, struct mrg_check_report **out)
 {
 	struct mrg_check_opts opts;
 	struct check_ctx ctx = { .opts = &opts };
-	int rc = take_opts(in, &opts);
+	int rc = mrg_opts_copy(&opts, sizeof(opts), in);
+	bool facts_lost;
 
 	if (rc)
 		return rc;
@@ -117,13 +133,12 @@ int mrg_check_run(const struct mrg_check_opts *in, struct mrg_check_report **out
 	if (rc)
 		return rc;
 	ctx.report = calloc(1, sizeof(*ctx.report));
-	rc = ctx.report ? check_read_facts(&ctx) : -ENOMEM;
-	if (!rc && !device_is_there(&ctx))
+	rc = ctx.report ? 0 : -ENOMEM;
+	facts_lost = !rc && read_facts(&ctx);
+	if (!rc && !facts_lost && !device_is_there(&ctx))
 		rc = -ENODEV;
-	for (size_t i = 0; !rc && i < sizeof(checks) / sizeof(*checks); i++) {
-		ctx.id = checks[i]->id;
-		checks[i]->run(&ctx);
-	}
+	for (size_t i = 0; !rc && i < sizeof(checks) / sizeof(*checks); i++)
+		run_check(&ctx, checks[i], facts_lost);
 	if (!rc && ctx.report->out_of_memory)
 		rc = -ENOMEM;
 	check_free_facts(&ctx.host);

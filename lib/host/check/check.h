@@ -56,6 +56,7 @@ struct check_ctx {
 	const struct mrg_check_opts *opts;
 	struct check_host host;
 	const char *id;		/* of the check that runs */
+	bool lost;		/* an answer, for want of memory */
 	struct mrg_check_report *report;
 };
 
@@ -77,6 +78,9 @@ extern const struct mrg_check mrg_check_walk, mrg_check_vendor_stack, mrg_check_
 /* Adds a line.  @evidence, @meaning and @remedy are copied. */
 void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
 	       const char *evidence, const char *meaning, const char *remedy);
+/* Room for a file of MRG_TREE_MAX_FILE bytes, to be freed.  NULL: what the check
+ * says is then replaced by "unknown", so no caller has to. */
+char *check_buffer(struct check_ctx *ctx);
 /* "needs root", "not there" and the rest, in words. */
 const char *check_why(int err);
 /* A kernel at least as new as this. */
@@ -87,7 +91,7 @@ bool check_kernel_at_least(const struct check_host *host, unsigned int a, unsign
 char check_config(struct check_ctx *ctx, const char *name);
 /* What the module says of itself: "version V abi N walk W". */
 ssize_t check_module_fact(struct check_ctx *ctx, char *buf, size_t cap);
-int check_read_facts(struct check_ctx *ctx);
+void check_read_facts(struct check_ctx *ctx);
 void check_free_facts(struct check_host *host);
 
 #endif /* MRG_HOST_CHECK_CHECK_H */

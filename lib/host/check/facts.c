@@ -39,7 +39,10 @@ static int ask_module(void *arg, char *buf, size_t cap)
 
 ssize_t check_module_fact(struct check_ctx *ctx, char *buf, size_t cap)
 {
-	return mrg_tree_fact(ctx->tree, "module", buf, cap, ask_module, NULL);
+	ssize_t n = mrg_tree_fact(ctx->tree, "module", buf, cap, ask_module, NULL);
+
+	ctx->lost |= n == -ENOMEM;
+	return n;
 }
 
 /*
@@ -174,17 +177,18 @@ static int read_pci(struct check_ctx *ctx, const char *dir, struct check_pci *pc
 	return 0;
 }
 
-static int read_rdma(struct check_ctx *ctx)
+static void read_rdma(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
 	char **names, path[PATH_MAX];
 	ssize_t n = mrg_tree_list(ctx->tree, "/sys/class/infiniband", &names);
 
 	if (n <= 0)
-		return 0;
+		return;
 	if (n > CHECK_MAX_DEVICES)
 		n = CHECK_MAX_DEVICES;
 	h->rdma = calloc((size_t)n, sizeof(*h->rdma));
+	ctx->lost |= !h->rdma;
 	for (ssize_t i = 0; h->rdma && i < n; i++) {
 		struct check_rdma *r = &h->rdma[h->rdma_count++];
 
@@ -195,7 +199,6 @@ static int read_rdma(struct check_ctx *ctx)
 		mrg_tree_read(ctx->tree, path, r->netdev, sizeof(r->netdev));
 	}
 	mrg_tree_free_names(names, n);
-	return h->rdma ? 0 : -ENOMEM;
 }
 
 static bool is_gpu(struct check_ctx *ctx, const char *dir)
@@ -208,25 +211,22 @@ static bool is_gpu(struct check_ctx *ctx, const char *dir)
 	return vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
 }
 
-static int read_gpus(struct check_ctx *ctx)
+static void read_gpus(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
 	char **names, path[PATH_MAX];
 	ssize_t n = mrg_tree_list(ctx->tree, "/sys/bus/pci/devices", &names);
-	int rc = 0;
 
 	if (n <= 0)
-		return 0;
+		return;
 	h->gpus = calloc(CHECK_MAX_DEVICES, sizeof(*h->gpus));
-	if (!h->gpus)
-		rc = -ENOMEM;
-	for (ssize_t i = 0; !rc && i < n && h->gpu_count < CHECK_MAX_DEVICES; i++) {
+	ctx->lost |= !h->gpus;
+	for (ssize_t i = 0; h->gpus && i < n && h->gpu_count < CHECK_MAX_DEVICES; i++) {
 		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", names[i]);
 		if (is_gpu(ctx, path) && !read_pci(ctx, path, &h->gpus[h->gpu_count]))
 			h->gpu_count++;
 	}
 	mrg_tree_free_names(names, n);
-	return rc;
 }
 
 #define GRACE_SOC "jep106:036b:0241"	/* SMCCC SoC id of NVIDIA's T241 */
@@ -242,18 +242,14 @@ static void read_platform(struct check_ctx *ctx)
 		ctx->host.coherent |= ctx->host.gpus[i].vendor == VENDOR_NVIDIA;
 }
 
-int check_read_facts(struct check_ctx *ctx)
+void check_read_facts(struct check_ctx *ctx)
 {
-	int rc;
-
 	read_kernel(ctx);
 	read_machine(ctx);
 	read_walk(ctx);
-	rc = read_rdma(ctx);
-	if (!rc)
-		rc = read_gpus(ctx);
+	read_rdma(ctx);
+	read_gpus(ctx);
 	read_platform(ctx);
-	return rc;
 }
 
 void check_free_facts(struct check_host *h)
@@ -274,7 +270,7 @@ bool check_kernel_at_least(const struct check_host *h, unsigned int a, unsigned 
 
 char check_config(struct check_ctx *ctx, const char *name)
 {
-	char path[192], want[80], *text = malloc(MRG_TREE_MAX_FILE), *at, found = 0;
+	char path[192], want[80], *text = check_buffer(ctx), *at, found = 0;
 
 	if (!text)
 		return 0;

@@ -41,7 +41,7 @@ static long count_of(struct mrg_dev *dev, const char *pid)
 	f = fopen(path, "r");
 	text = malloc(CHUNK);
 	if (!f || !text)
-		lines = -1;
+		lines = -errno;
 	while (lines >= 0 && (n = fread(text, 1, CHUNK, f)) > 0)
 		for (char *at = text; (at = memchr(at, '\n', n - (size_t)(at - text))); at++)
 			lines++;
@@ -68,6 +68,7 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 			continue;
 		count = now_ms() > until ? -1 : count_of(dev, names[i]);
 		if (count < 0) {
+			ctx->lost |= count == -ENOMEM;
 			best.not_seen++;
 			continue;
 		}
@@ -81,7 +82,7 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 		mrg_tree_free_names(names, n);
 	mrg_dev_close(dev);
 	if (best.count < 0)
-		return -EACCES;
+		return n < 0 ? (int)n : -EACCES;
 	snprintf(buf, cap, "count %ld\npid %s\nseen %zu\nnot_seen %zu", best.count, best.pid, best.seen,
 		 best.not_seen);
 	return 0;

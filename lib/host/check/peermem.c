@@ -33,7 +33,7 @@ static bool linked(struct check_ctx *ctx)
 /* Built and installed, wherever the driver's packages put it. */
 static bool installed(struct check_ctx *ctx)
 {
-	char path[192], *text = malloc(MRG_TREE_MAX_FILE);
+	char path[192], *text = check_buffer(ctx);
 	bool found = false;
 
 	if (!text)

@@ -40,7 +40,7 @@ static size_t read_nets(struct check_ctx *ctx, const char *text, struct net *net
 static void run(struct check_ctx *ctx)
 {
 	struct net nets[CHECK_MAX_DEVICES];
-	char *text = malloc(MRG_TREE_MAX_FILE), evidence[192];
+	char *text = check_buffer(ctx), evidence[192];
 	ssize_t n = text ? mrg_tree_read(ctx->tree, "/proc/net/route", text, MRG_TREE_MAX_FILE) : -1;
 	size_t count = n > 0 ? read_nets(ctx, text, nets, CHECK_MAX_DEVICES) : 0, pairs = 0;
 
