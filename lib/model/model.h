@@ -152,9 +152,23 @@ static inline void mrg_scan_add(struct mrg_scan *scan, const struct mrg_sg *run,
 void mrg_mr_scan(const struct mrg_mr *mr, enum mrg_walk walk,
 		 struct mrg_scan *scan);
 
+/*
+ * The smallest page that the kernels of @walk pick.  Until 4fbc3a52cd4d (6.7,
+ * 6.1.68) ib_umem_find_best_pgsz() dropped all sizes below the host's page.
+ * MRG_WALK_PER_ENTRY is of kernels on both sides of that commit: those that
+ * pick less must not be taken for such that refuse.
+ */
+static inline uint64_t mrg_smallest_page(enum mrg_walk walk, uint64_t page_size)
+{
+	return walk == MRG_WALK_TRUNCATING_UNBOUNDED ||
+			       walk == MRG_WALK_PER_ENTRY_NARROW ?
+		       page_size :
+		       1ULL << MRG_MIN_SHIFT;
+}
+
 /* The page that ib_umem_find_best_pgsz() picks, in bytes; 0: it refuses. */
-uint64_t mrg_pick_page(const struct mrg_scan *scan, uint64_t iova,
-		       uint64_t length, uint64_t pgsz_bitmap);
+uint64_t mrg_pick_page(const struct mrg_mr *mr, const struct mrg_scan *scan,
+		       enum mrg_walk walk, uint64_t pgsz_bitmap);
 
 /* What @walk makes of the MR in pages of 1 << @shift, as picked. */
 void mrg_mr_walk(const struct mrg_mr *mr, const struct mrg_scan *scan,

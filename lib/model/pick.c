@@ -45,12 +45,14 @@ static uint32_t bits_per(uint64_t x)
 	return x ? 64 - __builtin_clzll(x) : 1;
 }
 
-uint64_t mrg_pick_page(const struct mrg_scan *scan, uint64_t iova,
-		       uint64_t length, uint64_t pgsz_bitmap)
+uint64_t mrg_pick_page(const struct mrg_mr *mr, const struct mrg_scan *scan,
+		       enum mrg_walk walk, uint64_t pgsz_bitmap)
 {
-	uint32_t span = bits_per(iova ^ (iova + length - 1));
+	uint32_t span = bits_per(mr->iova ^ (mr->iova + mr->length - 1));
 	uint64_t mask = scan->mask;
 
+	if (mrg_smallest_page(walk, mr->page_size) > 1ULL << MRG_MIN_SHIFT)
+		pgsz_bitmap &= ~(mr->page_size - 1);
 	/* No larger page is wanted than the smallest that covers everything. */
 	if (span < 64)
 		mask |= pgsz_bitmap & (~0ULL << span);

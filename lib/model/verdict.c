@@ -112,8 +112,7 @@ uint32_t mrg_judge_worst(const struct mrg_planner *p, const struct mrg_mr *mr,
 	};
 	for (limit = mrg_lowest_limit(p); limit <= mrg_highest_limit(p);
 	     limit++) {
-		page = mrg_pick_page(scan, mr->iova, mr->length,
-				     mrg_pages_up_to(limit));
+		page = mrg_pick_page(mr, scan, p->walk, mrg_pages_up_to(limit));
 		if (page == last)
 			continue;
 		last = page;
@@ -129,8 +128,23 @@ uint32_t mrg_judge_worst(const struct mrg_planner *p, const struct mrg_mr *mr,
 uint64_t mrg_largest_page(const struct mrg_planner *p, const struct mrg_mr *mr,
 			  const struct mrg_scan *scan)
 {
-	return mrg_pick_page(scan, mr->iova, mr->length,
+	return mrg_pick_page(mr, scan, p->walk,
 			     mrg_pages_up_to(mrg_highest_limit(p)));
+}
+
+static void say_no_page(const struct mrg_planner *p)
+{
+	uint64_t least = mrg_smallest_page(p->walk, p->opts.page_size);
+
+	if (mrg_pages_up_to(mrg_highest_limit(p)) < least)
+		mrg_say(p->plan,
+			"No page fits: the device's largest is 2^%u, and this kernel picks none below the host's page of 0x%llx bytes.",
+			mrg_highest_limit(p), MRG_X(least));
+	else
+		mrg_say(p->plan,
+			"No page fits: DMA addresses and iova 0x%llx agree, or the list is contiguous, only up to bit %d, and the smallest page is %llu KiB (bit %d).",
+			MRG_X(p->mr.iova), __builtin_ctzll(p->scan.mask),
+			MRG_X(least >> 10), __builtin_ctzll(least));
 }
 
 void mrg_judge_single(struct mrg_planner *p)
@@ -148,10 +162,7 @@ void mrg_judge_single(struct mrg_planner *p)
 		p->strict = single->verdict == MRG_SAFE;
 	}
 	if (single->verdict == MRG_REFUSED) {
-		mrg_say(p->plan,
-			"No page fits: DMA addresses and iova 0x%llx agree, or the list is contiguous, only up to bit %d, and the smallest page is 4 KiB (bit %d).",
-			MRG_X(p->mr.iova), __builtin_ctzll(p->scan.mask),
-			MRG_MIN_SHIFT);
+		say_no_page(p);
 		refuse(p);
 	}
 }

@@ -161,7 +161,7 @@ void mrg_mr_judge(const struct mrg_mr *mr, uint64_t pgsz_bitmap,
 	uint64_t page;
 
 	mrg_mr_scan(mr, walk, &scan);
-	page = mrg_pick_page(&scan, mr->iova, mr->length, pgsz_bitmap);
+	page = mrg_pick_page(mr, &scan, walk, pgsz_bitmap);
 	if (page) {
 		mrg_mr_walk(mr, &scan, walk, __builtin_ctzll(page), out);
 	} else {

@@ -176,6 +176,8 @@ static void walks_agree_with_reference_where_host_pages_exceed_device_pages(void
 	(void)state;
 	agree(MRG_WALK_TRUNCATING, 65536, &tally);
 	agree(MRG_WALK_EXACT, 65536, &tally);
+	agree(MRG_WALK_TRUNCATING_UNBOUNDED, 65536, &tally);
+	agree(MRG_WALK_PER_ENTRY_NARROW, 65536, &tally);
 }
 
 /* The reference truncates and the model does not: this must come to light. */
@@ -442,6 +444,30 @@ static void entries_below_the_host_page_are_still_addressed_right(void **state)
 		assert_int_equal(addrs[i], sg[i + 3].addr);
 }
 
+/* Pages of 8 KiB are all that the list allows. */
+static void a_page_below_the_hosts_is_none_before_4fbc3a52cd4d(void **state)
+{
+	static const uint64_t host_pages[] = { 4096, 16384, 65536 };
+	const struct mrg_sg sg = { BASE + 0x2000, 1 << 20 };
+	struct mrg_outcome out;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++)
+		for (int walk = MRG_WALK_EXACT; walk <= MRG_WALK_PER_ENTRY_NARROW; walk++) {
+			struct mrg_mr mr = { &sg, 1, 0, 1 << 20, 0x700000000000, host_pages[i] };
+			bool masks = walk == MRG_WALK_TRUNCATING_UNBOUNDED ||
+				     walk == MRG_WALK_PER_ENTRY_NARROW;
+
+			mrg_mr_judge(&mr, ALL_PAGES, (enum mrg_walk)walk, &out);
+			if (masks && host_pages[i] > 8192) {
+				assert_int_equal(out.verdict, MRG_REFUSED);
+				continue;
+			}
+			assert_int_equal(out.verdict, MRG_SAFE);
+			assert_int_equal(out.page_shift, 13);
+		}
+}
+
 static void sixteen_tib_in_4_kib_blocks_takes_no_step_per_block(void **state)
 {
 	struct mrg_sg sg = { BASE + 0x1000, 1ULL << 44 };
@@ -477,6 +503,7 @@ int main(void)
 		cmocka_unit_test(a_wrong_block_that_aliases_the_right_address_is_not_counted),
 		cmocka_unit_test(a_range_past_bit_63_is_picked_as_since_09ea6837a043),
 		cmocka_unit_test(entries_below_the_host_page_are_still_addressed_right),
+		cmocka_unit_test(a_page_below_the_hosts_is_none_before_4fbc3a52cd4d),
 		cmocka_unit_test(sixteen_tib_in_4_kib_blocks_takes_no_step_per_block),
 	};
 

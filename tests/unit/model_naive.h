@@ -258,11 +258,14 @@ static inline void naive_run(const struct sample *s, enum mrg_walk walk,
 	bool runs = walk != MRG_WALK_PER_ENTRY && walk != MRG_WALK_PER_ENTRY_NARROW;
 	struct naive_umem umem;
 	struct naive_iter it;
-	uint64_t addr, right, pos;
+	uint64_t addr, right, pos, bitmap = s->bitmap;
 
 	naive_map(s, &umem);
 	*res = (struct naive_result){ .first_wrong = MRG_NO_OFFSET };
-	res->page = naive_pick(&umem, s->bitmap, runs);
+	/* Before 4fbc3a52cd4d: pgsz_bitmap &= GENMASK(BITS_PER_LONG - 1, PAGE_SHIFT) */
+	if (walk == MRG_WALK_TRUNCATING_UNBOUNDED || walk == MRG_WALK_PER_ENTRY_NARROW)
+		bitmap &= ~(s->page_size - 1);
+	res->page = naive_pick(&umem, bitmap, runs);
 	if (!res->page)
 		return;
 	res->blocks = naive_num_blocks(&umem, res->page);

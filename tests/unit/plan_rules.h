@@ -50,7 +50,9 @@ static inline unsigned int rule_page_shift(const struct plan_input *in, uint64_t
 {
 	uint64_t page = in->opts.page_size, pos = 0, va, from, to, mask = 0;
 	uint64_t spread = iova ^ (iova + length - 1), next = 0;
-	unsigned int shift = limit;
+	bool whole = in->opts.walk == MRG_WALK_TRUNCATING_UNBOUNDED ||
+		     in->opts.walk == MRG_WALK_PER_ENTRY_NARROW;
+	unsigned int shift = limit, least = whole ? __builtin_ctzll(page) : 12;
 	bool entries = mrg_walk_per_entry(in->opts.walk), first = true, over = false;
 	size_t i;
 
@@ -70,9 +72,9 @@ static inline unsigned int rule_page_shift(const struct plan_input *in, uint64_t
 	}
 	while (shift && (mask & ((1ULL << shift) - 1)))
 		shift--;
-	while (shift > 12 && spread >> (shift - 1) == 0)
+	while (shift > least && spread >> (shift - 1) == 0)
 		shift--;
-	return shift < 12 ? 0 : shift;
+	return shift < least ? 0 : shift;
 }
 
 static inline bool rule_in_window(uint64_t iova, uint64_t length)

@@ -38,11 +38,12 @@ struct mrg_sg {
  * @MRG_WALK_TRUNCATING: blocks cross entries, offsets held in 32 bits
  *	(486055f5e09d until 15fe76e23615), bounded by the number of blocks
  * @MRG_WALK_TRUNCATING_UNBOUNDED: the same, ends only with the list (5.15.185
- *	to 5.15.209), so a frozen walk never ends
+ *	to 5.15.209), so a frozen walk never ends; such a kernel refuses an MR
+ *	that no page of the host's size or above fits
  * @MRG_WALK_PER_ENTRY: one entry a step (0afec5e9cea7 until 486055f5e09d);
  *	judged as ending only with the list, which holds before 4fbc3a52cd4d
  * @MRG_WALK_PER_ENTRY_NARROW: the same with a 32-bit position that overflows
- *	(a808273a495c until 0afec5e9cea7)
+ *	(a808273a495c until 0afec5e9cea7); refuses likewise
  */
 enum mrg_walk {
 	MRG_WALK_ANY,
