@@ -47,6 +47,7 @@ static void give_out(struct mrg_pool *pool, struct pool_slab *slab)
 	}
 }
 
+/* @slab keeps its handle where it could not be deregistered. */
 static int reg(struct mrg_pool *pool, struct pool_slab *slab)
 {
 	int ret = pool->backend.reg(pool->backend.arg, &slab->memory,
@@ -57,8 +58,17 @@ static int reg(struct mrg_pool *pool, struct pool_slab *slab)
 	cut(pool, slab);
 	if (slab->count)
 		return 0;
-	pool->backend.dereg(slab->handle);
+	if (!pool->backend.dereg(slab->handle))
+		slab->handle = NULL;
 	return -EMSGSIZE;
+}
+
+static void link_slab(struct mrg_pool *pool, struct pool_slab *slab)
+{
+	slab->next = pool->slabs;
+	pool->slabs = slab;
+	pool->registered += slab->memory.length;
+	pool->registrations++;
 }
 
 int pool_slab_add(struct mrg_pool *pool, unsigned int class)
@@ -76,14 +86,13 @@ int pool_slab_add(struct mrg_pool *pool, unsigned int class)
 	if (ret)
 		goto free_slab;
 	ret = reg(pool, slab);
-	if (ret)
+	if (ret && !slab->handle)
 		goto put_memory;
-	slab->next = pool->slabs;
-	pool->slabs = slab;
-	pool->registered += length;
-	pool->registrations++;
+	/* Memory that a device may still write to is not handed back: such a
+	 * slab stays, without buffers, until trimming can free it. */
+	link_slab(pool, slab);
 	give_out(pool, slab);
-	return 0;
+	return ret;
 
 put_memory:
 	pool->source.put(pool->source.arg, &slab->memory);

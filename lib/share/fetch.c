@@ -202,7 +202,7 @@ static int wait_message(const struct fetch *fetch)
 
 	if (now >= fetch->deadline)
 		return timed_out(fetch, "receive chunks");
-	ret = poll(fds, 2, (int)(fetch->deadline - now) + 1);
+	ret = poll(fds, 2, mrg_share_wait_ms(fetch->deadline - now));
 	if (ret > 0 && !fds[0].revents && fds[1].revents)
 		return gone(fetch);
 	return 0;

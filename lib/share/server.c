@@ -404,7 +404,7 @@ static int next_timeout(const struct share_server *server, uint64_t now)
 	}
 	if (at == NEVER)
 		return -1;
-	return at <= now ? 0 : (int)(at - now) + 1;
+	return at <= now ? 0 : mrg_share_wait_ms(at - now);
 }
 
 static void handle(struct share_server *server, const struct epoll_event *event)

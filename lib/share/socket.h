@@ -4,6 +4,7 @@
 #ifndef SHARE_SOCKET_H
 #define SHARE_SOCKET_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -47,6 +48,14 @@ int mrg_share_send(int fd, const void *message, size_t length, const int *fds,
 ssize_t mrg_share_receive(int fd, union share_message *message,
 			  int fds[SHARE_MAX_FDS], size_t *count);
 void mrg_share_close_fds(const int *fds, size_t count);
+
+/** mrg_share_wait_ms() - for poll(2), which counts in an int: @left, rounded up,
+ *  or as much of it as fits.  Who waits too short a time looks at the clock and
+ *  waits again. */
+static inline int mrg_share_wait_ms(uint64_t left)
+{
+	return left < INT_MAX ? (int)left + 1 : INT_MAX;
+}
 
 /** mrg_share_netns() - the network namespace's inode; 0 = not known */
 uint64_t mrg_share_netns(void);

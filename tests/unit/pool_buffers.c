@@ -347,6 +347,29 @@ static void a_registration_that_fails_gives_the_callers_memory_back(void **state
 	pool_done(pool);
 }
 
+static void memory_that_stays_registered_is_not_given_back(void **state)
+{
+	struct bank bank = { .fd = -1 };
+	const struct mrg_pool_source source = { bank_get, bank_put, &bank };
+	struct mrg_pool *pool = pool_of((struct mrg_pool_opts){
+		.source = &source, .limit = 64 * MIB });
+	const struct mrg_buf *buf;
+	struct mrg_pool_stats stats;
+
+	(void)state;
+	fake.max_mr = MIB;	/* a buffer of 2 MiB lies in no single MR */
+	fake.fail_dereg = -EBUSY;
+	assert_int_equal(mrg_pool_get(pool, 2 * MIB, &buf), -EMSGSIZE);
+	assert_int_equal(fake.live, 1);
+	assert_int_equal(bank.out, 1);
+	mrg_pool_get_stats(pool, &stats);
+	assert_true(stats.registered >= 2 * MIB);
+	assert_int_equal(stats.buffers, 0);
+	fake.fail_dereg = 0;
+	pool_done(pool);
+	assert_int_equal(bank.out, 0);
+}
+
 static void malformed_options_and_lengths_are_refused(void **state)
 {
 	static const struct mrg_pool_source no_put = { .get = bank_get };
@@ -390,6 +413,7 @@ int main(void)
 		cmocka_unit_test(buffers_that_two_mrs_would_share_are_left_out),
 		cmocka_unit_test(memory_can_come_from_the_callers_allocator),
 		cmocka_unit_test(a_registration_that_fails_gives_the_callers_memory_back),
+		cmocka_unit_test(memory_that_stays_registered_is_not_given_back),
 		cmocka_unit_test(malformed_options_and_lengths_are_refused),
 	};
 

@@ -772,9 +772,23 @@ static void more_descriptors_than_fit_are_seen_as_cut(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void a_wait_of_any_length_fits_into_polls_int(void **state)
+{
+	(void)state;
+	assert_int_equal(mrg_share_wait_ms(0), 1);
+	assert_int_equal(mrg_share_wait_ms(5000), 5001);
+	assert_int_equal(mrg_share_wait_ms(INT_MAX - 1), INT_MAX);
+	for (unsigned int bit = 31; bit < 64; bit++) {
+		assert_int_equal(mrg_share_wait_ms((1ull << bit) - 1), INT_MAX);
+		assert_int_equal(mrg_share_wait_ms(1ull << bit), INT_MAX);
+	}
+	assert_int_equal(mrg_share_wait_ms(UINT64_MAX), INT_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_wait_of_any_length_fits_into_polls_int),
 		TEST(garbage_ends_the_connection_and_nothing_else),
 		TEST(a_wrong_token_is_refused),
 		TEST(another_version_is_named),
