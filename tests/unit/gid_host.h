@@ -57,7 +57,7 @@ static void put_device(const char *name, const char *layer)
 static void put_gid(const char *device, int index, const char *address, const char *type,
 		    const char *netdev)
 {
-	char text[40];
+	char text[48];
 	uint8_t gid[16];
 
 	assert_int_equal(mrg_gid_parse(address, gid), 0);

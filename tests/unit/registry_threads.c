@@ -56,10 +56,10 @@ static uint64_t next(uint64_t *x)
 	return *x >> 33;
 }
 
-/* Ranges of both writers overlap, and nest. */
-static void pick(uint64_t *x, uint64_t *addr, uint64_t *length)
+/* Ranges of both writers overlap, and nest; readers look past them too. */
+static void pick(uint64_t *x, uint64_t ranges, uint64_t *addr, uint64_t *length)
 {
-	uint64_t n = next(x) % RANGES;
+	uint64_t n = next(x) % ranges;
 
 	*addr = BASE + n * SIZE / 2;
 	*length = SIZE << n % 4;
@@ -78,7 +78,7 @@ static void *write_all(void *arg)
 				held[n] = NULL;
 			continue;
 		}
-		pick(&x, &addr, &length);
+		pick(&x, RANGES, &addr, &length);
 		if (!mrg_buffer_register(registry, addr, length, NULL, &held[n]))
 			atomic_fetch_add(&made, 1);
 	}
@@ -132,7 +132,7 @@ static void *read_all(void *arg)
 	uint64_t x = (uintptr_t)arg, addr, length;
 
 	while (!atomic_load(&ends)) {
-		pick(&x, &addr, &length);
+		pick(&x, 2 * RANGES, &addr, &length);
 		if (look(&x, addr + next(&x) % 256, 1 + next(&x) % (SIZE / 2)))
 			atomic_fetch_add(&missed, 1);
 		else
