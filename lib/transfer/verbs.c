@@ -6,7 +6,9 @@
 
 #include "transfer/transfer.h"
 
-#define GID_TABLE_MAX	4096	/* entries of all ports that are looked at */
+/* Valid entries of all ports: 32 bytes each in an attribute whose length has 16
+ * bits (struct ib_uverbs_attr); 4,096 were seen to give none at all. */
+#define GID_TABLE_MAX	1024
 
 static int query_port(struct ibv_context *verbs, uint8_t port,
 		      struct ibv_port_attr *attr)

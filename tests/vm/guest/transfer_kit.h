@@ -54,7 +54,11 @@ static inline void kit_up(void)
 			"ip addr add 192.0.2.${i##*:}/24 dev rx${i%%:*} && "
 			"ip link set rx${i%%:*} up && "
 			"rdma link add rxe_${i%%:*} type rxe netdev rx${i%%:*} || exit 1; "
-			"done; sleep 0.5"))
+			"done") ||
+	    /* The kernel fills the GID tables a while later. */
+	    run_command("for i in a b; do n=0; until grep -qs 0000:ffff: "
+			"/sys/class/infiniband/rxe_$i/ports/1/gids/[0-7]; do "
+			"sleep 0.1; n=$((n + 1)); [ $n -lt 100 ] || exit 1; done; done"))
 		bail("no pair of rxe devices");
 }
 

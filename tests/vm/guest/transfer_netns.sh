@@ -39,7 +39,13 @@ if ! { rdma dev set rxn_a netns a && rdma dev set rxn_b netns b; } 2>refused; th
 	done
 	exit
 fi
-sleep 0.5
+# The kernel fills the GID tables a while later.
+for side in a b; do
+	for _ in $(seq 100); do
+		ip netns exec $side grep -qs 0000:ffff: /sys/class/infiniband/rxn_$side/ports/1/gids/[0-7] && break
+		sleep 0.1
+	done
+done
 is "$(ip netns exec a rdma dev | grep -c rxn_)" 1 "each namespace sees its own device alone"
 head -c 3000001 /dev/urandom >source
 ip netns exec b mrguard serve --device=rxn_b --port=18700 --writable source >serve.log 2>&1 &

@@ -24,8 +24,12 @@ pair_up() {
 		ip addr add "192.0.2.${i#*:}/24" dev "rx${i%:*}"
 		ip link set "rx${i%:*}" up
 		rdma link add "rxe_${i%:*}" type rxe netdev "rx${i%:*}" || return
+		# The kernel fills its GID table a while later.
+		for _ in $(seq 100); do
+			grep -qs 0000:ffff: /sys/class/infiniband/"rxe_${i%:*}"/ports/1/gids/[0-7] && break
+			sleep 0.1
+		done
 	done
-	sleep 0.5
 	# Which entry of the GID table has the IPv4 address.
 	gid=$(grep -l '^0000:0000:0000:0000:0000:ffff' /sys/class/infiniband/rxe_a/ports/1/gids/* | head -1)
 	gid=${gid##*/}

@@ -18,8 +18,12 @@ pair_up() {
 		ip addr add "192.0.2.${i#*:}/24" dev "rx${i%:*}"
 		ip link set "rx${i%:*}" up
 		rdma link add "rxe_${i%:*}" type rxe netdev "rx${i%:*}" || return
+		# The kernel fills its GID table a while later.
+		for _ in $(seq 100); do
+			grep -qs 0000:ffff: /sys/class/infiniband/"rxe_${i%:*}"/ports/1/gids/[0-7] && break
+			sleep 0.1
+		done
 	done
-	sleep 0.5
 }
 
 # serve ARGUMENT...: on rxe_b, any free port
