@@ -110,8 +110,7 @@ void text_pad(struct text *t, const char *s, size_t width)
 		put(t, ' ');
 }
 
-/* What must not stand in a JSON string by itself; other bytes are UTF-8 as
- * they come, but for those that cannot be. */
+/* Names of programs and devices can hold anything; JSON must be UTF-8. */
 static void put_escaped(struct text *t, unsigned char c)
 {
 	if (c == '"' || c == '\\') {
