@@ -232,7 +232,7 @@ int mrg_importer_find(const char *sysfs, const char *name,
 	char path[PATH_MAX];
 
 	sysfs = sysfs ? sysfs : DEFAULT_SYSFS;
-	if (!valid_name(name))
+	if (!name || !valid_name(name))
 		return -EINVAL;
 	if (strchr(name, ':'))
 		return find_function(sysfs, name, pci);

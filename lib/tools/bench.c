@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "args.h"
 #include "bench.h"
 #include "buffer_args.h"
 #include "commands.h"
@@ -659,7 +660,8 @@ int cmd_bench(int argc, char **argv)
 		.batch = 1, .flight = 16, .threads = 1, .seconds = 1 } };
 	int ret;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &b.args);
+	if (args_parse(&argp, argc, argv, 0, &b.args))
+		return EXIT_FAILED;
 	ret = bench(&b);
 	if (ret)
 		fail_print(argv[0], &b.fabric.error);

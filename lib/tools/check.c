@@ -9,6 +9,7 @@
 
 #include <mrguard/check.h>
 
+#include "args.h"
 #include "check_publish.h"
 #include "commands.h"
 #include "json.h"
@@ -216,7 +217,7 @@ int cmd_check(int argc, char **argv)
 	struct mrg_check_report *report;
 	int rc;
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &args))
+	if (args_parse(&argp, argc, argv, 0, &args))
 		return EXIT_USAGE;
 	if (args.opts.dump && mkdir(args.opts.dump, 0755) && errno != EEXIST)
 		return cannot_run(&args, -errno);

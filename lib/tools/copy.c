@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "buffer_args.h"
 #include "commands.h"
 #include "fabric.h"
@@ -401,7 +402,8 @@ int cmd_copy(int argc, char **argv)
 	struct copy c = { .fd = -1, .sum = FABRIC_SUM_START };
 	int ret;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &c.args);
+	if (args_parse(&argp, argc, argv, 0, &c.args))
+		return EXIT_FAILED;
 	if (is_peer(c.args.from) == is_peer(c.args.to)) {
 		fprintf(stderr, "%s: one of the names must be HOST:PORT, and the other a file\n",
 			argv[0]);

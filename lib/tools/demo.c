@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "args.h"
 #include "commands.h"
 #include "fail.h"
 #include "selftest.h"
@@ -177,7 +178,8 @@ int cmd_demo(int argc, char **argv)
 {
 	struct demo demo = { .device = "simnic0" };
 
-	argp_parse(&argp, argc, argv, 0, NULL, &demo);
+	if (args_parse(&argp, argc, argv, 0, &demo))
+		return EXIT_FAILED;
 	demo.verbs = rc_device_open(demo.device);
 	if (!demo.verbs) {
 		fprintf(stderr, "%s: RDMA device %s cannot be opened: %m\n"

@@ -8,6 +8,7 @@
 
 #include <mrguard/explain.h>
 
+#include "args.h"
 #include "commands.h"
 #include "fail.h"
 #include "json.h"
@@ -310,7 +311,8 @@ int cmd_explain(int argc, char **argv)
 	struct module module;
 	int ret;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (args_parse(&argp, argc, argv, 0, &args))
+		return EXIT_FAILED;
 	module_open(&module);
 	if (module.state == MODULE_LOADED && module.info.has_vma)
 		args.opts.dev = module.dev;

@@ -7,6 +7,7 @@
 
 #include <mrguard/gpu.h>
 
+#include "args.h"
 #include "commands.h"
 #include "fail.h"
 #include "json.h"
@@ -220,7 +221,8 @@ int cmd_gpu(int argc, char **argv)
 	struct mrg_gpu *gpu;
 	int ret;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (args_parse(&argp, argc, argv, 0, &args))
+		return EXIT_FAILED;
 	opts.sysfs = args.sysfs;
 	ret = mrg_gpu_open(&gpu, &opts);
 	if (ret) {

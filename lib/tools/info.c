@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "args.h"
 #include "commands.h"
 #include "json.h"
 #include "module.h"
@@ -219,7 +220,8 @@ int cmd_info(int argc, char **argv)
 	struct term term;
 	int ret = 0;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (args_parse(&argp, argc, argv, 0, &args))
+		return EXIT_FAILED;
 	uname(&info.host);
 	module_open(&info.module);
 	info.count = mrg_rdma_list(args.sysfs, &info.devs);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "args.h"
 #include "buffer_args.h"
 #include "commands.h"
 #include "fail.h"
@@ -293,7 +294,8 @@ int cmd_layout(int argc, char **argv)
 	struct live live;
 	int ret;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (args_parse(&argp, argc, argv, 0, &args))
+		return EXIT_FAILED;
 	ret = live_open(&args.buffer, args.entries, &live, &error);
 	if (!ret) {
 		ret = show(&args, &live, &error);

@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args.h"
 #include "buffer_args.h"
 #include "commands.h"
 #include "fail.h"
 #include "live.h"
 #include "parse.h"
 #include "plan_report.h"
+
+/* As for mrg_plan_make(): no host has larger ones. */
+#define MAX_PAGE_SIZE (1ULL << 30)
 
 enum {
 	KEY_SG = 0x100,
@@ -208,6 +212,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_PAGE_SIZE:
 		opts->page_size = arg_power(state, "--page-size", arg);
+		if (opts->page_size > MAX_PAGE_SIZE)
+			argp_error(state,
+				   "--page-size: expected at most 1 GiB, read "
+				   "\"%s\"",
+				   arg);
 		return 0;
 	case KEY_CUT_ALIGN:
 		opts->cut_align = arg_power(state, "--cut-align", arg);
@@ -521,7 +530,8 @@ int cmd_plan(int argc, char **argv)
 	const char *walk_source;
 	int ret, status;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (args_parse(&argp, argc, argv, 0, &args))
+		return EXIT_FAILED;
 	ret = args.sg ? load_file(&args, &source, &error) :
 			load_live(&args, &source, &error);
 	if (ret) {

@@ -15,6 +15,7 @@
 
 #include "guard/policy.h"
 
+#include "args.h"
 #include "commands.h"
 #include "fail.h"
 #include "run_program.h"
@@ -294,8 +295,8 @@ int cmd_run(int argc, char **argv)
 	struct run_args args = { 0 };
 	const char *why;
 
-	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &args))
-		return EXIT_USAGE;
+	if (args_parse(&argp, argc, argv, ARGP_IN_ORDER, &args))
+		return EXIT_CANNOT_RUN;
 	if (args.status)
 		return run_status(args.status, args.json);
 	why = run_unguarded(args.command[0]);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "buffer_args.h"
 #include "commands.h"
 #include "fail.h"
@@ -217,7 +218,8 @@ int cmd_selftest(int argc, char **argv)
 	struct ibv_context *verbs;
 	int status;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (args_parse(&argp, argc, argv, 0, &args))
+		return EXIT_FAILED;
 	verbs = rc_device_open(args.device);
 	if (!verbs) {
 		fprintf(stderr, "%s: RDMA device %s cannot be opened: %m\n"

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "buffer_args.h"
 #include "commands.h"
 #include "fabric.h"
@@ -358,7 +359,8 @@ int cmd_serve(int argc, char **argv)
 	struct server s = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	int ret;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &s.args);
+	if (args_parse(&argp, argc, argv, 0, &s.args))
+		return EXIT_FAILED;
 	ret = set_up(&s);
 	if (!ret) {
 		sigaction(SIGINT, &action, NULL);

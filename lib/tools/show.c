@@ -10,6 +10,7 @@
 #include <mrguard/descriptor.h>
 #include <mrguard/gid.h>
 
+#include "args.h"
 #include "commands.h"
 #include "fail.h"
 #include "json.h"
@@ -304,7 +305,8 @@ int cmd_show(int argc, char **argv)
 	struct mrg_error error;
 	int ret;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (args_parse(&argp, argc, argv, 0, &args))
+		return EXIT_FAILED;
 	ret = read_descriptor(args.file, &desc, &error);
 	if (ret) {
 		fail_print(argv[0], &error);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "commands.h"
 #include "fail.h"
 #include "host/plain.h"
@@ -319,7 +320,8 @@ int cmd_vma(int argc, char **argv)
 	struct term term;
 	int ret;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	if (args_parse(&argp, argc, argv, 0, &args))
+		return EXIT_FAILED;
 	term_init(&term, stdout, args.colour);
 	name_source(&args, &view);
 	module_open(&module);

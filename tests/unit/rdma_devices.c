@@ -138,6 +138,7 @@ static void what_is_no_name_is_refused(void **state)
 		assert_int_equal(mrg_importer_find(sysfs, names[i], &pci),
 				 -EINVAL);
 	}
+	assert_int_equal(mrg_importer_find(sysfs, NULL, &pci), -EINVAL);
 	memset(longest, 'a', sizeof(longest));
 	longest[sizeof(longest) - 1] = '\0';
 	assert_int_equal(mrg_importer_find(sysfs, longest, &pci), -EINVAL);
