@@ -19,6 +19,8 @@
 #define GREETING_MAX	1024	/* handshakes of a listener at a time */
 #define UNACCEPTED_MAX	1024
 #define SCARCE_US	10000
+/* Each look costs a walk over all endpoints: thousands of handshakes share it. */
+#define GREET_STEP_MS	100
 
 static uint64_t key_of(const struct mrg_transfer *transfer, size_t slot)
 {
@@ -120,8 +122,18 @@ void control_look(struct mrg_ep *ep, uint64_t due)
 	if (due >= ep->due)
 		return;
 	ep->due = due;
-	if (due < atomic_load(&ep->transfer->wakes_at))
+	/* The thread itself sees what it has set. */
+	if (due < atomic_load(&ep->transfer->wakes_at) &&
+	    !pthread_equal(pthread_self(), ep->transfer->thread))
 		kick(ep->transfer);
+}
+
+void control_greet(struct mrg_ep *ep)
+{
+	const uint64_t step = GREET_STEP_MS * MS;
+
+	ep->greet_by = transfer_now() + ep->transfer->opts.handshake_ms * MS;
+	control_look(ep, (ep->greet_by / step + 1) * step);
 }
 
 /* ---- peers that come in ---- */
@@ -162,30 +174,34 @@ static bool greeted(struct mrg_transfer *transfer, struct mrg_ep *ep)
 	return true;
 }
 
-static void welcome_one(struct mrg_listener *listener, int fd, const char *peer)
+/* When it is to be looked at; NEVER where it cannot be taken in. */
+static uint64_t welcome_one(struct mrg_listener *listener, int fd, const char *peer)
 {
 	struct mrg_transfer *transfer = listener->transfer;
 	struct mrg_ep *ep = ep_new(transfer, fd, peer);
+	uint64_t due;
 
 	if (!ep) {
 		close(fd);
-		return;
+		return NEVER;
 	}
 	ep->listener = listener;
 	ep->state = EP_GREETING;
 	if (control_add_ep(ep, false)) {
 		ep_free(ep);
-		return;
+		return NEVER;
 	}
 	listener->greeting++;
-	ep->greet_by = transfer_now() + transfer->opts.handshake_ms * MS;
 	pthread_mutex_lock(&ep->lock);
-	control_look(ep, ep->greet_by);
+	control_greet(ep);
+	due = ep->due;
 	pthread_mutex_unlock(&ep->lock);
+	return due;
 }
 
-static void listener_ready(struct mrg_listener *listener)
+static uint64_t listener_ready(struct mrg_listener *listener)
 {
+	uint64_t next = NEVER, due;
 	struct sockaddr_storage addr;
 	socklen_t length = sizeof(addr);
 	char peer[80];
@@ -196,16 +212,18 @@ static void listener_ready(struct mrg_listener *listener)
 		if (listener->greeting >= GREETING_MAX ||
 		    listener->unaccepted >= UNACCEPTED_MAX) {
 			close(fd);
-			return;
+			return next;
 		}
 		socket_prepare(fd);
 		socket_name((struct sockaddr *)&addr, length, peer);
-		welcome_one(listener, fd, peer);
+		due = welcome_one(listener, fd, peer);
+		next = due < next ? due : next;
 		length = sizeof(addr);
 	}
 	/* Out of descriptors: it stays readable, and must not be all we do. */
 	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
 		usleep(SCARCE_US);
+	return next;
 }
 
 /* ---- the loop ---- */
@@ -277,12 +295,8 @@ static void handle(struct mrg_transfer *transfer, const struct epoll_event *even
 	slot = find_slot(transfer, event->data.u64);
 	if (!slot)
 		return;
-	if (slot->listener) {
-		listener_ready(slot->listener);
-		*next = 0;
-		return;
-	}
-	due = ep_ready(transfer, slot->ep, event->events);
+	due = slot->listener ? listener_ready(slot->listener) :
+			       ep_ready(transfer, slot->ep, event->events);
 	*next = due < *next ? due : *next;
 }
 

@@ -309,8 +309,7 @@ static int begin(struct mrg_ep *ep)
 	pthread_mutex_lock(&transfer->lock);
 	pthread_mutex_lock(&ep->lock);
 	ret = control_add_ep(ep, true);
-	ep->greet_by = transfer_now() + transfer->opts.handshake_ms * MS;
-	control_look(ep, ep->greet_by);
+	control_greet(ep);
 	pthread_mutex_unlock(&ep->lock);
 	pthread_mutex_unlock(&transfer->lock);
 	return ret;

@@ -476,5 +476,5 @@ void handshake_tick(struct mrg_ep *ep, uint64_t now)
 			"%s did not finish the handshake within %u ms", ep->peer,
 			ep->transfer->opts.handshake_ms);
 	else
-		control_look(ep, ep->greet_by);
+		control_look(ep, ep->greet_by + MS);
 }

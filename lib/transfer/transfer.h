@@ -343,6 +343,8 @@ void control_remove(struct mrg_transfer *transfer, size_t slot, int fd);
 void control_watch(struct mrg_ep *ep, bool writes);
 /* The thread is to look at @ep at @due; with ep->lock held. */
 void control_look(struct mrg_ep *ep, uint64_t due);
+/* The time for a handshake begins. */
+void control_greet(struct mrg_ep *ep);
 
 /* ---- socket.c: bytes between the two ---- */
 
