@@ -28,9 +28,10 @@
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *p, size_t size);
-void *malloc(size_t size);
-void *calloc(size_t count, size_t size);
-void *realloc(void *p, size_t size);
+/* Seen by libc too, whose strdup() and fdopendir() allocate. */
+MRG_API void *malloc(size_t size);
+MRG_API void *calloc(size_t count, size_t size);
+MRG_API void *realloc(void *p, size_t size);
 
 static long countdown;	/* the allocation that fails; 0: none */
 
