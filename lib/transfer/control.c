@@ -17,7 +17,6 @@
 #define EVENTS		64
 #define KICK		UINT64_MAX
 #define GREETING_MAX	1024	/* handshakes of a listener at a time */
-#define UNACCEPTED_MAX	1024
 #define SCARCE_US	10000
 /* Each look costs a walk over all endpoints: thousands of handshakes share it. */
 #define GREET_STEP_MS	100
@@ -209,10 +208,10 @@ static uint64_t listener_ready(struct mrg_listener *listener)
 
 	while ((fd = accept4(listener->fd, (struct sockaddr *)&addr, &length,
 			     SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		if (listener->greeting >= GREETING_MAX ||
-		    listener->unaccepted >= UNACCEPTED_MAX) {
+		/* A flood; those who only came too early are told (handshake.c). */
+		if (listener->greeting >= GREETING_MAX) {
 			close(fd);
-			return next;
+			continue;
 		}
 		socket_prepare(fd);
 		socket_name((struct sockaddr *)&addr, length, peer);

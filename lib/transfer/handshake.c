@@ -16,6 +16,7 @@
 
 #define OWN_GIDS	256
 #define ANSWER_MS	1000	/* routes can change */
+#define UNACCEPTED_MAX	1024	/* peers of a listener */
 #define NOTES_MAX	(64u << 20)
 #define CQ_PER_WR	2	/* flushed ones of the queue pair before, and this one's */
 
@@ -260,6 +261,14 @@ static int connect_lanes(struct mrg_ep *ep, const struct message_hello *hello)
 	return ret;
 }
 
+static int check_listener(struct mrg_ep *ep)
+{
+	if (!ep->listener || ep->listener->unaccepted < UNACCEPTED_MAX)
+		return 0;
+	return say(ep, -EBUSY, "Connect again later.",
+		   "too many peers wait to be accepted");
+}
+
 static int on_hello(struct mrg_ep *ep, const struct message_hello *hello)
 {
 	struct message message = { .type = MESSAGE_WELCOME };
@@ -270,7 +279,9 @@ static int on_hello(struct mrg_ep *ep, const struct message_hello *hello)
 	if (hello->port.ethernet && !hello->gids)
 		return -EPROTO;
 	name_peer(ep, hello->name);
-	ret = handshake_port(ep, hello->gid, (int)hello->gids, &taken);
+	ret = check_listener(ep);
+	if (!ret)
+		ret = handshake_port(ep, hello->gid, (int)hello->gids, &taken);
 	if (ret)
 		return ret;
 	if (theirs.port.ethernet) {

@@ -479,6 +479,21 @@ static void a_peer_that_does_not_read_is_eagain(void **state)
 	end();
 }
 
+static void a_listener_that_nobody_accepts_from_says_so(void **state)
+{
+	(void)state;
+	begin(NULL, NULL);
+	pthread_mutex_lock(&b->lock);
+	listener->unaccepted += 1024;
+	pthread_mutex_unlock(&b->lock);
+	assert_connect_fails(-EREMOTEIO, "wait to be accepted");
+	pthread_mutex_lock(&b->lock);
+	listener->unaccepted -= 1024;
+	pthread_mutex_unlock(&b->lock);
+	assert_forgotten(b);
+	end();
+}
+
 static void hundreds_of_endpoints_meet(void **state)
 {
 	enum { COUNT = 300 };
@@ -525,6 +540,7 @@ int main(void)
 		FAKE_TEST(a_listener_closes_with_peers_at_all_steps),
 		FAKE_TEST(notes_come_whole_and_in_order),
 		FAKE_TEST(a_peer_that_does_not_read_is_eagain),
+		FAKE_TEST(a_listener_that_nobody_accepts_from_says_so),
 		FAKE_TEST(hundreds_of_endpoints_meet),
 	};
 
