@@ -462,30 +462,45 @@ static void reopen(struct mrg_buffer *buffer)
 	buffer->cold->state = BUFFER_LIVE;
 }
 
-/* From a live record to one that nobody finds and nobody holds. */
-static int withdraw(struct mrg_buffer *buffer, uint32_t timeout_ms)
+/*
+ * Lets nobody in any more, and waits for those who are there.  Who only asks, and
+ * does not want to wait, must not hide a buffer that is in use.
+ */
+static int close_record(struct mrg_buffer *buffer, uint32_t timeout_ms)
 {
 	struct mrg_registry *registry = buffer->registry;
-	const struct index_range range = range_of(buffer, INDEX_CLOSED);
-	int ret;
+	int ret = 0;
 
+	if (!timeout_ms && atomic_load(&buffer->users))
+		return still_held(buffer, -EBUSY);
 	buffer->cold->state = BUFFER_ENDING;
 	tell(buffer, INDEX_CLOSED);
-	atomic_fetch_or(&buffer->users, BUFFER_CLOSED);
-	if (atomic_load(&buffer->users) != BUFFER_CLOSED) {
+	if (atomic_fetch_or(&buffer->users, BUFFER_CLOSED)) {
 		pthread_mutex_unlock(&registry->lock);
 		ret = wait_for_holders(buffer, timeout_ms);
 		if (ret)
 			still_held(buffer, ret);
 		pthread_mutex_lock(&registry->lock);
-	} else {
-		ret = 0;
 	}
-	if (!ret)
-		ret = index_remove(&registry->index, &range);
+	if (ret)
+		reopen(buffer);
+	return ret;
+}
+
+/* From a live record to one that nobody finds and nobody holds. */
+static int withdraw(struct mrg_buffer *buffer, uint32_t timeout_ms)
+{
+	struct mrg_registry *registry = buffer->registry;
+	const struct index_range range = range_of(buffer, INDEX_CLOSED);
+	int ret = close_record(buffer, timeout_ms);
+
+	if (ret)
+		return ret;
+	ret = index_remove(&registry->index, &range);
 	if (ret) {
 		reopen(buffer);
-		return ret;
+		return mrg_gpu_fail(registry, ret, "forget record", "",
+				    "no memory for the registry's index");
 	}
 	registry->stats.buffers--;
 	registry->stats.registrations--;

@@ -349,6 +349,32 @@ static void unregister_waits_for_a_transfer_and_no_new_one_begins(void **state)
 	assert_int_equal(fake.live, 0);
 }
 
+static atomic_bool asks;
+
+static void *ask_to_unregister(void *buffer)
+{
+	while (atomic_load(&asks))
+		assert_int_equal(mrg_buffer_unregister(buffer, 0), -EBUSY);
+	return NULL;
+}
+
+static void a_refused_unregister_never_hides_the_buffer(void **state)
+{
+	struct mrg_buffer *buffer = must_reg(A, MIB, BIT(VERBS)), *held, *found;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(mrg_registry_find(registry, MRG_PROTO_VERBS, 0, A, 1, NULL, &held), 0);
+	atomic_store(&asks, true);
+	pthread_create(&thread, NULL, ask_to_unregister, buffer);
+	for (int i = 0; i < 200000; i++)
+		assert_int_equal(find(MRG_PROTO_VERBS, A, 1, &found), 0);
+	atomic_store(&asks, false);
+	pthread_join(thread, NULL);
+	mrg_buffer_put(held);
+	must_unreg(buffer);
+}
+
 static struct mrg_buffer *other;
 
 static void *register_same(void *arg)
@@ -523,6 +549,7 @@ int main(void)
 		RULE(a_buffer_may_end_with_the_address_space),
 		RULE(unregister_refuses_while_a_transfer_holds_the_buffer),
 		RULE(unregister_waits_for_a_transfer_and_no_new_one_begins),
+		RULE(a_refused_unregister_never_hides_the_buffer),
 		RULE(two_threads_that_register_one_range_get_one_buffer),
 		RULE(a_descriptor_from_before_a_new_registration_is_stale),
 		RULE(a_descriptor_names_keys_by_device_and_tokens_by_protocol),
