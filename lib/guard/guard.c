@@ -183,14 +183,13 @@ static bool marks_pages(const struct guard_process *p, const struct guard_reques
 static bool has_room(struct guard_process *p, const struct guard_request *req)
 {
 	struct mrg_error error;
-	int ret;
+	int ret, cancel;
 
-	if (guard_thread.busy)
+	if (!guard_enter(&cancel))
 		return true;
-	guard_thread.busy = true;
 	ret = headroom_check(&p->room, marks_pages(p, req) ? VMAS_PER_MARK : 0, &error);
 	note_vmas(p);
-	guard_thread.busy = false;
+	guard_leave(cancel);
 	if (!ret)
 		return true;
 	guard_count(&p->state->no_room, req->length);

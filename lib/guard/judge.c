@@ -203,20 +203,21 @@ static void judge_memory(struct guard_process *p, const struct guard_request *re
 void guard_judge(struct guard_process *p, const struct guard_request *req,
 		 struct guard_finding *finding)
 {
+	int cancel;
+
 	finding->page_shift = 0;
 	finding->reason[0] = '\0';
 	finding->path = path_of(p, req);
 	if (plain(p, req, finding))
 		return;
 	conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_NOT_JUDGED);
-	if (guard_thread.busy)
+	if (!guard_enter(&cancel))
 		return;
-	guard_thread.busy = true;
 	if (req->fd >= 0)
 		judge_dmabuf(p, req, finding);
 	else
 		judge_memory(p, req, finding);
-	guard_thread.busy = false;
+	guard_leave(cancel);
 }
 
 void guard_explain(struct guard_process *p, const struct guard_request *req,
@@ -225,18 +226,18 @@ void guard_explain(struct guard_process *p, const struct guard_request *req,
 	const struct mrg_piece piece = { .length = req->length, .iova = req->iova };
 	struct region_request region;
 	struct region_proc proc;
+	int cancel;
 
 	memset(why, 0, sizeof(*why));
 	to_region(p, req, &region);
 	if (req->fd < 0)
 		region.addr = req->addr;
-	if (guard_thread.busy)
+	if (!guard_enter(&cancel))
 		return;
-	guard_thread.busy = true;
 	if (!region_device_get(p->ctx, req->pd->context, &region.device)) {
 		region_proc_read(&p->env, &proc);
 		region_explain(&region, -error, 0, &piece, &proc);
 		mrg_last_error(p->ctx, why);
 	}
-	guard_thread.busy = false;
+	guard_leave(cancel);
 }

@@ -215,16 +215,17 @@ static void start_once(atomic_uint *stage)
 {
 	unsigned int unstarted = UNSTARTED;
 	bool started;
+	int cancel;
 
 	if (!atomic_compare_exchange_strong(stage, &unstarted, STARTING)) {
 		while (atomic_load_explicit(stage, memory_order_acquire) == STARTING)
 			sched_yield();
 		return;
 	}
-	guard_thread.busy = true;
+	guard_enter(&cancel);
 	started = start(&process);
-	guard_thread.busy = false;
 	atomic_store_explicit(stage, started ? READY : FAILED, memory_order_release);
+	guard_leave(cancel);
 }
 
 struct guard_process *guard_process(void)

@@ -3,6 +3,7 @@
 #ifndef GUARD_PROCESS_H
 #define GUARD_PROCESS_H
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "region/context.h"
@@ -37,6 +38,30 @@ struct guard_thread {
 };
 extern __thread struct guard_thread guard_thread
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/**
+ * guard_enter() - begin work that takes the guard's locks, or reads files
+ * @cancel: OUT for guard_leave()
+ *
+ * A thread that is cancelled in between would take a lock along; verbs itself is
+ * no place where that can happen.
+ *
+ * Return: false where this thread is at it already: it is a signal handler.
+ */
+static inline bool guard_enter(int *cancel)
+{
+	if (guard_thread.busy)
+		return false;
+	guard_thread.busy = true;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, cancel);
+	return true;
+}
+
+static inline void guard_leave(int cancel)
+{
+	pthread_setcancelstate(cancel, NULL);
+	guard_thread.busy = false;
+}
 
 /** guard_process() - the guard; NULL where it could not be made, or where this
  *  thread is just making it.  errno may change. */
