@@ -184,6 +184,7 @@ install: all
 	$(INSTALL) -m 0755 $(guard) $(audit) $(DESTDIR)$(libdir)/
 	$(INSTALL) -m 0644 $(O)/mrguard.pc $(DESTDIR)$(libdir)/pkgconfig/
 	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
+	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(DESTDIR)$(includedir)/mrguard/uapi.h
 	$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $(O)/mrguard.installed $(tool_objs) -L$(O) -lmrguard \
 		$(if $(filter /usr/lib%,$(libdir)),,-Wl$(comma)-rpath$(comma)$(libdir)) $(tool_libs) $(lib_libs)
 	$(INSTALL) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
@@ -193,6 +194,7 @@ install: all
 	for s in 1 3 4 5 7 8; do for m in lib/man/*.$$s; do \
 		[ -e "$$m" ] || continue; \
 		$(INSTALL) -D -m 0644 $$m $(DESTDIR)$(mandir)/man$$s/$$(basename $$m); done; done
+	$(if $(DESTDIR),,-ldconfig)
 
 uninstall:
 	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/libmrguard.a $(DESTDIR)$(libdir)/libmrguard.so \

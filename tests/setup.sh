@@ -12,6 +12,11 @@ step() {
 	[ -z "$1" ] || echo "$1 ..." >&2
 }
 
+# What root built for sudo's user shall not be in that user's way.
+give_back() {
+	[ -z "${SUDO_UID:-}" ] || [ ! -d "$1" ] || chown -R "$SUDO_UID:${SUDO_GID:-$SUDO_UID}" "$1"
+}
+
 need_root() {
 	[ "$(id -u)" = 0 ] || {
 		echo "${0##*/} needs root: it installs packages and boots virtual machines" >&2

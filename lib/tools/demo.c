@@ -15,8 +15,7 @@
 
 #define BLOCKS		96
 #define BLOCK_SIZE	65536
-#define LABEL_WIDTH	38
-#define CELL_WIDTH	26
+#define LABEL_WIDTH	26	/* with the columns below it is 78: a terminal has 80 */
 
 static const struct demo_row {
 	const char *label;
@@ -24,28 +23,29 @@ static const struct demo_row {
 	uint64_t iova;
 	uint64_t cap;
 } rows[] = {
-	{ "12 GiB, agrees with iova to bit 31", "simgpu:12G,seg=2G", 0x700080000000, 0 },
-	{ "12 GiB, to bit 32", "simgpu:12G,seg=2G", 0x700000000000, 0 },
-	{ "12 GiB, to bit 33", "simgpu:12G@8G,seg=2G", 0x700000000000, 0 },
-	{ "12 GiB, 4 KiB past the boundary", "simgpu:12G@0x100001000,seg=2G",
+	{ "12 GiB, equal modulo 2 GiB", "simgpu:12G,seg=2G", 0x700080000000, 0 },
+	{ "12 GiB, equal modulo 4 GiB", "simgpu:12G,seg=2G", 0x700000000000, 0 },
+	{ "12 GiB, equal modulo 8 GiB", "simgpu:12G@8G,seg=2G", 0x700000000000, 0 },
+	{ "12 GiB, start 4 KiB higher", "simgpu:12G@0x100001000,seg=2G",
 	  0x700000001000, 0 },
-	{ "12 GiB, 2 MiB past the boundary", "simgpu:12G@0x100200000,seg=2G",
+	{ "12 GiB, start 2 MiB higher", "simgpu:12G@0x100200000,seg=2G",
 	  0x700000200000, 0 },
 	{ "12 GiB, runs out of order", "simgpu:4G@12G+4G@4G+4G@8G,seg=2G",
 	  0x700000000000, 0 },
-	{ "12 GiB, MRs of at most 2 GiB", "simgpu:12G,seg=2G", 0x700000000000, 2ULL << 30 },
-	{ "ordinary memory, 64 MiB", "host:64M", 0, 0 },
+	{ "12 GiB, MRs up to 2 GiB", "simgpu:12G,seg=2G", 0x700000000000, 2ULL << 30 },
+	{ "64 MiB of ordinary memory", "host:64M", 0, 0 },
 };
 
 /* The columns; the first is what engines do today. */
 static const struct column {
 	const char *title;
+	int width;
 	bool raw;
 	enum mrg_strategy strategy;
 } columns[] = {
-	{ "plain verbs, one MR", true, MRG_STRATEGY_AUTO },
-	{ "mrguard", false, MRG_STRATEGY_AUTO },
-	{ "mrguard, split", false, MRG_STRATEGY_SPLIT },
+	{ "plain verbs, one MR", 19, true, MRG_STRATEGY_AUTO },
+	{ "mrguard", 12, false, MRG_STRATEGY_AUTO },
+	{ "split only", 12, false, MRG_STRATEGY_SPLIT },
 };
 #define COLUMNS	(sizeof(columns) / sizeof(columns[0]))
 
@@ -53,6 +53,8 @@ struct demo {
 	const char *device;
 	struct ibv_context *verbs;
 	struct term term;
+	int wrong_raw;		/* rows */
+	int wrong_ours;
 	bool failed;
 };
 
@@ -67,19 +69,20 @@ static uint64_t first_wrong(const struct selftest_result *result)
 	return first;
 }
 
-static void print_cell(const struct demo *demo, const struct selftest_result *result)
+static void print_cell(const struct demo *demo, const struct column *column,
+		       const struct selftest_result *result)
 {
 	char text[64];
 
 	if (result->wrong)
-		snprintf(text, sizeof(text), "WRONG from %.2f GiB on",
+		snprintf(text, sizeof(text), "WRONG from %.2f GiB",
 			 (double)first_wrong(result) / (1ULL << 30));
 	else
 		snprintf(text, sizeof(text), "clean, %zu MR%s", result->mrs,
 			 result->mrs == 1 ? "" : "s");
 	fputs(" | ", demo->term.out);
 	term_print(&demo->term, result->wrong ? TERM_BAD : TERM_GOOD, "%-*s",
-		   CELL_WIDTH, text);
+		   column->width, text);
 	fflush(demo->term.out);
 }
 
@@ -97,14 +100,18 @@ static void run_cell(struct demo *demo, const struct demo_row *row,
 	struct mrg_error error = { 0 };
 
 	if (selftest_run(&args, target, demo->verbs, &progress, &result, &error)) {
-		fprintf(demo->term.out, " | %-*s", CELL_WIDTH, "could not run");
+		fprintf(demo->term.out, " | %-*s", column->width, "could not run");
 		fprintf(stderr, "\n%s\n", error.cause);
 		demo->failed = true;
 		return;
 	}
-	print_cell(demo, &result);
-	if (!column->raw && (result.wrong || result.overwritten))
-		demo->failed = true;
+	print_cell(demo, column, &result);
+	if (!result.wrong && !result.overwritten)
+		return;
+	if (column->raw)
+		demo->wrong_raw++;
+	else
+		demo->wrong_ours++;
 }
 
 static void run_row(struct demo *demo, const struct demo_row *row)
@@ -129,16 +136,16 @@ static void run_row(struct demo *demo, const struct demo_row *row)
 static void print_head(const struct demo *demo)
 {
 	term_print(&demo->term, TERM_STRONG, "%-*s", LABEL_WIDTH,
-		   "buffer (DMA addresses against iova)");
+		   "DMA address against iova");
 	for (size_t i = 0; i < COLUMNS; i++) {
 		fputs(" | ", demo->term.out);
-		term_print(&demo->term, TERM_STRONG, "%-*s", CELL_WIDTH,
+		term_print(&demo->term, TERM_STRONG, "%-*s", columns[i].width,
 			   columns[i].title);
 	}
 	fprintf(demo->term.out, "\n%.*s", LABEL_WIDTH,
 		"----------------------------------------");
 	for (size_t i = 0; i < COLUMNS; i++)
-		fprintf(demo->term.out, "-|-%.*s", CELL_WIDTH,
+		fprintf(demo->term.out, "-|-%.*s", columns[i].width,
 			"----------------------------------------");
 	fputc('\n', demo->term.out);
 }
@@ -191,6 +198,9 @@ int cmd_demo(int argc, char **argv)
 	print_head(&demo);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		run_row(&demo, &rows[i]);
+	fprintf(demo.term.out, "\nplain verbs: %d of %zu wrong, each transfer with status 0; mrguard: %d wrong\n",
+		demo.wrong_raw, sizeof(rows) / sizeof(rows[0]), demo.wrong_ours);
+	demo.failed |= demo.wrong_ours > 0;
 	ibv_close_device(demo.verbs);
 	return demo.failed ? EXIT_FAILED : EXIT_OK;
 }

@@ -52,7 +52,7 @@ static const struct {
 } states[] = {
 	[MODULE_LOADED] = { "loaded", "loaded", "" },
 	[MODULE_ABSENT] = { "absent", "not loaded",
-			    "load it: sudo modprobe mrguard" },
+			    "load it: sudo modprobe -a mrguard mrguard_walk" },
 	[MODULE_DENIED] = { "denied", "no permission to open /dev/mrguard",
 			    "use sudo, or join its group: "
 			    "sudo usermod -aG rdma $USER" },

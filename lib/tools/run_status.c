@@ -80,7 +80,7 @@ static int say_why(pid_t pid, int code)
 	struct mrg_error error;
 
 	if (code == -ENODATA)
-		remedy = "It registered no memory yet, or was not started by `mrguard run', or closed its descriptors; SIGUSR1 has it report all the same.";
+		remedy = "It registered no memory yet, or was not started by `mrguard run', or closed its descriptors.";
 	else if (code == -EACCES || code == -EPERM)
 		remedy = "Ask as its user, or as root.";
 	else if (code == -EPROTO)

@@ -28,7 +28,7 @@ static void run(struct check_ctx *ctx)
 	default:
 		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence,
 			  "The version of the kernel does not tell how its ib_core walks large pages.",
-			  "Load the module: modprobe -a mrguard mrguard_walk && mrguard check");
+			  "Load the module, as the line \"module\" says, and check again.");
 	}
 }
 

@@ -22,9 +22,10 @@ cat <<EOF
 
 This is Linux $MRG_KERNEL in a virtual machine. A DMA-BUF of 12 GiB, contiguous
 from bus address 0x100000000 on, is about to be registered as one memory region
-with iova 0x700000000000, on a device that takes pages as large as the kernel
-likes. The registration would succeed, each transfer would end with status 0,
-and two thirds of the bytes would be wrong.
+(MR) with iova 0x700000000000, on a device that takes pages as large as the
+kernel likes. The registration would succeed, each transfer would end with
+status 0, and two thirds of the bytes would be wrong. No RDMA device is needed to
+see that; a PCI function stands in for one.
 EOF
 show mrguard info
 show mrguard plan --dmabuf-from simgpu:12G --importer "$importer" \
