@@ -61,13 +61,13 @@ one_round() {
 	peers ib_write_bw 64 2500 5 peer_rate
 	ours our_rate 'ops_per_s/1e6' --only=bandwidth --op=write --sizes=64 --seconds=0.4 --batch=32 --flight=4
 	peers ib_write_bw 65536 200 4 peer_write_64K
-	ours our_write_64K mib_per_s --only=bandwidth --op=write --sizes=64K --seconds=0.4 --batch=16 --flight=8
+	ours our_write_64K mib_per_s --only=bandwidth --op=write --sizes=64K --seconds=0.4 --batch=1 --flight=128
 	peers ib_read_bw 65536 200 4 peer_read_64K
-	ours our_read_64K mib_per_s --only=bandwidth --op=read --sizes=64K --seconds=0.4 --batch=16 --flight=8
+	ours our_read_64K mib_per_s --only=bandwidth --op=read --sizes=64K --seconds=0.4 --batch=1 --flight=128
 	peers ib_write_bw 1048576 16 4 peer_write_1M
-	ours our_write_1M mib_per_s --only=bandwidth --op=write --sizes=1M --seconds=0.5 --batch=4 --flight=8
+	ours our_write_1M mib_per_s --only=bandwidth --op=write --sizes=1M --seconds=0.5 --batch=1 --flight=16
 	peers ib_read_bw 1048576 16 4 peer_read_1M
-	ours our_read_1M mib_per_s --only=bandwidth --op=read --sizes=1M --seconds=0.5 --batch=4 --flight=8
+	ours our_read_1M mib_per_s --only=bandwidth --op=read --sizes=1M --seconds=0.5 --batch=1 --flight=16
 	peers ib_write_lat 64 600 5 peer_lat
 	ours our_lat latency.p50_us --only=latency --pong --op=write --sizes=64 --seconds=0.3
 }
