@@ -81,11 +81,11 @@ bar() {
 	local a b ratio
 	a=$(median "our_$1")
 	b=$(median "peer_$1")
-	ratio=$(awk "BEGIN { printf \"%.3f\", $b > 0 ? $a / $b : 0 }")
+	ratio=$(awk "BEGIN { if ($b > 0) printf \"%.3f\", $a / $b; else print 0 }")
 	printf '%-10s ours %10.3f  perftest %10.3f  ratio %s  (ours: %s; perftest: %s)\n' "$1" "$a" "$b" "$ratio" \
-		"$(sort -g "$got/our_$1" | xargs printf '%.2f ')" "$(sort -g "$got/peer_$1" | xargs printf '%.2f ')" |
+		"$(sort -g "$got/our_$1" | xargs printf '%.4g ')" "$(sort -g "$got/peer_$1" | xargs printf '%.4g ')" |
 		tee -a "$MRG_OUT/speed" | sed 's/^/# /'
-	is "$(awk "BEGIN { print ($ratio > 0 && $ratio $2 $3) ? \"yes\" : \"no\" }")" yes "$1: $4 $3 of perftest's"
+	is "$(awk "BEGIN { if ($ratio > 0 && $ratio $2 $3) print \"yes\"; else print \"no\" }")" yes "$1: $4 $3 of perftest's"
 }
 
 plan 7
