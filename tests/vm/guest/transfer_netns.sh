@@ -42,7 +42,8 @@ fi
 # The kernel fills the GID tables a while later.
 for side in a b; do
 	for _ in $(seq 100); do
-		ip netns exec $side grep -qs 0000:ffff: /sys/class/infiniband/rxn_$side/ports/1/gids/[0-7] && break
+		# shellcheck disable=SC2016 # the name is for the shell in the namespace
+		ip netns exec $side sh -c 'grep -qs 0000:ffff: /sys/class/infiniband/rxn_$0/ports/1/gids/[0-7]' $side && break
 		sleep 0.1
 	done
 done

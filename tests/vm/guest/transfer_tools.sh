@@ -67,7 +67,8 @@ serve --writable --once source
 try "a file is copied to a server" copy new "$peer"
 wait "$server"
 is "$?" 0 "a server that serves once ends then"
-try "and has stored it" eval 'cmp -n 2000001 new source && cmp <(tail -c +2000002 source) <(tail -c +2000002 kept)'
+tail -c +2000002 kept >>new
+try "and has stored it, and kept the rest" cmp new source
 
 serve --memory=16M --writable
 timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --check --sizes=1,64,4097,64K \
