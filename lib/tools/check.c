@@ -211,6 +211,14 @@ static int cannot_run(const struct args *args, int rc)
 	return EXIT_USAGE;
 }
 
+/* The unit of a device that has its lasting name by now, or is unplugged. */
+static int device_is_gone(const char *name)
+{
+	publish_gone(name);
+	fprintf(stderr, "mrguard check: RDMA device \"%s\" is gone: renamed, or removed\n", name);
+	return EXIT_OK;
+}
+
 int cmd_check(int argc, char **argv)
 {
 	struct args args = { .opts.size = sizeof(args.opts) };
@@ -222,6 +230,8 @@ int cmd_check(int argc, char **argv)
 	if (args.opts.dump && mkdir(args.opts.dump, 0755) && errno != EEXIST)
 		return cannot_run(&args, -errno);
 	rc = mrg_check_run(&args.opts, &report);
+	if (rc == -ENODEV && args.publish)
+		return device_is_gone(args.publish);
 	if (rc)
 		return cannot_run(&args, rc);
 	if (args.publish) {

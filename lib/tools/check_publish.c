@@ -42,6 +42,14 @@ void publish_journal(const struct mrg_check_report *report, const char *name)
 			"MRGUARD_VERDICT=%s", worst, NULL);
 }
 
+void publish_gone(const char *name)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), PUBLISH_DIR "/%.80s.json", name);
+	unlink(path);
+}
+
 int publish_file(json_t *json, const char *name)
 {
 	char path[128], temporary[160];

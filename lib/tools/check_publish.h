@@ -13,5 +13,7 @@
 void publish_journal(const struct mrg_check_report *report, const char *name);
 /* Writes @json to PUBLISH_DIR/@name.json in one step.  Gives @json up. */
 int publish_file(json_t *json, const char *name);
+/* Takes the file of a device away that is no longer there. */
+void publish_gone(const char *name);
 
 #endif
