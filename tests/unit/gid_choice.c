@@ -134,7 +134,7 @@ static void put_rails(void)
 {
 	char routes[1024] = "default via 10.16.0.254 dev eth10 src 10.16.0.1\n"
 			    "10.112.0.0/16 dev eth2 src 10.113.2.2\n";
-	char device[16], netdev[16], address[32];
+	char device[32], netdev[32], address[32];
 
 	for (int i = 2; i <= 8; i++) {
 		snprintf(device, sizeof(device), "mlx5_%d", i);
@@ -168,7 +168,7 @@ static void a_peer_behind_the_default_route_is_unroutable_from_a_rail(void **sta
 	(void)state;
 	put_rails();
 	for (int i = 2; i <= 8; i++) {
-		char device[16];
+		char device[32];
 
 		snprintf(device, sizeof(device), "mlx5_%d", i);
 		assert_int_equal(index_for(device, "10.113.9.1"), -ENETUNREACH);
