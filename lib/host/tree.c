@@ -26,15 +26,34 @@ struct mrg_tree {
 	char real[PATH_MAX];	/* of the root, "" for "/" */
 };
 
-static int open_below(int root, const char *path, int flags)
+/*
+ * Nothing lies outside the running host's root.  systemd refuses openat2() with
+ * ENOSYS where a unit has RestrictSUIDSGID=, which DynamicUser= implies.
+ */
+static int open_live(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC | O_NOCTTY);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_below(const struct mrg_tree *t, const char *path, int flags)
 {
 	/* openat2 refuses O_PATH together with flags that it would ignore. */
 	struct open_how how = {
 		.flags = (unsigned int)flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY),
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+	long fd;
 
+	if (t->live)
+		return open_live(path, flags);
+	/* EAGAIN: something was renamed meanwhile, and ".." may lead elsewhere. */
+	for (int tries = 0; tries < 100; tries++) {
+		fd = syscall(SYS_openat2, t->root, path, &how, sizeof(how));
+		if (fd >= 0 || errno != EAGAIN)
+			break;
+	}
 	return fd < 0 ? -errno : (int)fd;
 }
 
@@ -71,9 +90,9 @@ static ssize_t read_all(int fd, char *buf, size_t cap)
 	return (ssize_t)have;
 }
 
-static ssize_t read_regular(int root, const char *path, void *buf, size_t cap)
+static ssize_t read_regular(const struct mrg_tree *t, const char *path, void *buf, size_t cap)
 {
-	int fd = open_below(root, path, O_RDONLY | O_NONBLOCK);
+	int fd = open_below(t, path, O_RDONLY | O_NONBLOCK);
 	struct stat st;
 	ssize_t n = -EBADF;
 
@@ -94,7 +113,7 @@ static int load_denied(struct mrg_tree *t)
 	t->denied = malloc(MRG_TREE_MAX_FILE);
 	if (!t->denied)
 		return -ENOMEM;
-	n = read_regular(t->root, ".mrguard/denied", t->denied, MRG_TREE_MAX_FILE);
+	n = read_regular(t, ".mrguard/denied", t->denied, MRG_TREE_MAX_FILE);
 	if (n == -ENOMEM) {
 		free(t->denied);
 		return (int)n;
@@ -279,7 +298,7 @@ ssize_t mrg_tree_read_raw(struct mrg_tree *t, const char *path, void *buf, size_
 
 	if (was_denied(t, path))
 		return -EACCES;
-	n = note(t, read_regular(t->root, path, buf, cap));
+	n = note(t, read_regular(t, path, buf, cap));
 	if (n == -EACCES || n == -EPERM) {
 		record_denied(t, path);
 		return -EACCES;
@@ -326,7 +345,7 @@ int mrg_tree_real(struct mrg_tree *t, const char *path, char *buf, size_t cap)
 {
 	char full[PATH_MAX], place[PATH_MAX];
 	size_t skip = strlen(t->real);
-	int fd = open_below(t->root, path, O_PATH), rc;
+	int fd = open_below(t, path, O_PATH), rc;
 
 	if (fd < 0)
 		return (int)note(t, fd);
@@ -409,7 +428,7 @@ static void record_names(struct mrg_tree *t, const char *path, char **names, ssi
 
 ssize_t mrg_tree_list(struct mrg_tree *t, const char *path, char ***names)
 {
-	int fd = open_below(t->root, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
+	int fd = open_below(t, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
 	ssize_t n;
 	DIR *dir;
 
