@@ -153,11 +153,14 @@ $(O)/tests/vm/guest/%: tests/vm/guest/%.c $(archive) | $(shim)
 
 guest: $(guest_bins) $(shim)
 
-# Made each time: it depends on prefix, which may be given to install alone.
+pc_words = sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
+	-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|'
+
+# Made each time: it depends on prefix.  Install makes its own, for another make
+# may be writing this one.
 $(O)/mrguard.pc: lib/mrguard.pc.in FORCE
 	@mkdir -p $(@D)
-	$(Q)sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
-		-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|' $< > $@
+	$(Q)$(pc_words) $< > $@
 
 version-check:
 	$(Q)tests/lint/version VERSION
@@ -182,7 +185,7 @@ install: all
 	ln -sf libmrguard.so.$(VERSION) $(DESTDIR)$(libdir)/libmrguard.so
 	$(INSTALL) -m 0644 $(archive) $(DESTDIR)$(libdir)/
 	$(INSTALL) -m 0755 $(guard) $(audit) $(DESTDIR)$(libdir)/
-	$(INSTALL) -m 0644 $(O)/mrguard.pc $(DESTDIR)$(libdir)/pkgconfig/
+	$(pc_words) lib/mrguard.pc.in > $(DESTDIR)$(libdir)/pkgconfig/mrguard.pc
 	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
 	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(DESTDIR)$(includedir)/mrguard/uapi.h
 	$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $(O)/mrguard.installed $(tool_objs) -L$(O) -lmrguard \
