@@ -244,7 +244,10 @@ static void fail_each_with(int code)
 		if (places < at)
 			break;
 	}
-	assert_int_equal(live_once(), 0);
+	/* Its time limit is short, for the places above: a busy machine may miss it. */
+	for (int tries = 10; (ret = live_once()) == -ETIMEDOUT && tries; tries--)
+		;
+	assert_int_equal(ret, 0);
 	/* The control: the failures did arrive. */
 	assert_true(failed > 5);
 	print_message("# %ld places, %ld failures\n", places, failed);
