@@ -2,6 +2,7 @@
 #
 #   make                library and command
 #   make modules        kernel modules for the running kernel (or KDIR=...)
+#   make cross          library, command and tests for arm64, into $O/arm64
 #   make check          all tests, sets itself up (needs root)
 #   make check-full     the same and the long runs
 #   make demo           see the wrap on an affected kernel in QEMU (needs root)
@@ -75,7 +76,7 @@ command := $(O)/mrguard
 guard   := $(O)/libmrguard-guard.so
 audit   := $(O)/libmrguard-audit.so
 
-.PHONY: all modules check check-full demo install uninstall dkms-install clean version-check unit bench guest
+.PHONY: all cross modules check check-full demo install uninstall dkms-install clean version-check unit bench guest
 
 all: version-check $(archive) $(shlib) $(command) $(guard) $(audit) $(O)/mrguard.pc
 
@@ -152,6 +153,13 @@ $(O)/tests/vm/guest/%: tests/vm/guest/%.c $(archive) | $(shim)
 		$(archive) -Wl,--as-needed -lcmocka -lrdmacm $(lib_libs) $(tool_libs) -lm
 
 guest: $(guest_bins) $(shim)
+
+# For arm64, by Debian's cross compiler, with its libraries (NAME:arm64).
+cross := aarch64-linux-gnu
+cross_pkg_config := env PKG_CONFIG_LIBDIR=/usr/lib/$(cross)/pkgconfig:/usr/share/pkgconfig pkg-config
+cross_goals ?= all unit guest
+cross:
+	$(Q)$(MAKE) O=$(O)/arm64 CC=$(cross)-gcc AR=$(cross)-ar PKG_CONFIG='$(cross_pkg_config)' $(cross_goals)
 
 pc_words = sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
 	-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|'

@@ -26,14 +26,20 @@ need_root() {
 
 # install_packages FILE LOG: those that the file names, one a line, and are
 # missing.  The package lists are brought up to date where one is, and where
-# they are older than a day: the kernels are fetched by name too.
+# they are older than a day: the kernels are fetched by name too.  NAME:ARCH is
+# another architecture's, which dpkg is told of.
 install_packages() {
-	local missing fresh
+	local missing fresh arch native
+	native=$(dpkg --print-architecture)
 	missing=$(sed -e 's/#.*//' "$1" | xargs -n1 | while read -r p; do
-		[ "$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null)" = installed ] || echo "$p"
+		case $p in *:*) name=$p ;; *) name=$p:$native ;; esac
+		[ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || echo "$p"
 	done)
 	fresh=$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' -mtime -1 -print -quit)
 	{
+		for arch in $(sed -n 's/.*:\([a-z0-9]*\)$/\1/p' "$1" | sort -u); do
+			dpkg --add-architecture "$arch"
+		done
 		[ -z "$missing" ] && [ -n "$fresh" ] ||
 			apt-get -q -o DPkg::Lock::Timeout=600 update
 		# shellcheck disable=SC2086 # names are words

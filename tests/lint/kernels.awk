@@ -5,4 +5,4 @@ BEGIN {
 	print "|---|---|---|"
 }
 { sub(/#.*/, "") }
-NF { printf "| %s | Debian %s | %s |\n", $1, $2, $4 == "truncating" ? "**truncating** (affected)" : $4 }
+$1 ~ /-amd64$/ { printf "| %s | Debian %s | %s |\n", $1, $2, $4 == "truncating" ? "**truncating** (affected)" : $4 }
