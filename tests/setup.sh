@@ -24,16 +24,22 @@ need_root() {
 	}
 }
 
+# is_installed NAME[:ARCH]: without ARCH it is this machine's that counts
+is_installed() {
+	local arch=${1##*:}
+	[ "$arch" != "$1" ] || arch="all|$(dpkg --print-architecture)"
+	dpkg-query -W -f '${Architecture} ${db:Status-Status}\n' "$1" 2>/dev/null |
+		grep -qxE "($arch) installed"
+}
+
 # install_packages FILE LOG: those that the file names, one a line, and are
 # missing.  The package lists are brought up to date where one is, and where
 # they are older than a day: the kernels are fetched by name too.  NAME:ARCH is
 # another architecture's, which dpkg is told of.
 install_packages() {
-	local missing fresh arch native
-	native=$(dpkg --print-architecture)
+	local missing fresh arch
 	missing=$(sed -e 's/#.*//' "$1" | xargs -n1 | while read -r p; do
-		case $p in *:*) name=$p ;; *) name=$p:$native ;; esac
-		[ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || echo "$p"
+		is_installed "$p" || echo "$p"
 	done)
 	fresh=$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' -mtime -1 -print -quit)
 	{
