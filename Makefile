@@ -76,7 +76,7 @@ command := $(O)/mrguard
 guard   := $(O)/libmrguard-guard.so
 audit   := $(O)/libmrguard-audit.so
 
-.PHONY: all cross modules check check-full demo install uninstall dkms-install clean version-check unit bench guest
+.PHONY: all cross modules check check-full demo install uninstall dkms-install clean version-check unit bench guest corpus
 
 all: version-check $(archive) $(shlib) $(command) $(guard) $(audit) $(O)/mrguard.pc
 
@@ -134,6 +134,19 @@ $(O)/tests/bench/%: tests/bench/%.c $(archive)
 
 bench: $(bench_bins)
 
+# The fuzz targets on a corpus alone, for where there is no libFuzzer.
+fuzz_bins := $(patsubst tests/fuzz/fuzz_%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+$(O)/tests/fuzz/%: tests/fuzz/fuzz_%.c $(archive)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(base_cflags) -Wno-unused-function $(lib_cflags) -Itests $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
+		$(filter %.o,$^) $(archive) -lcmocka $(lib_libs)
+
+$(fuzz_bins): $(O)/tests/fuzz/each.o $(O)/lib/tools/parse.o
+
+corpus: $(fuzz_bins)
+
 # Programs that run in the VM; "make guest" builds all of them.
 guest_bins := $(patsubst tests/vm/guest/%.c,$(O)/tests/vm/guest/%,$(wildcard tests/vm/guest/*.c))
 
@@ -157,7 +170,7 @@ guest: $(guest_bins) $(shim)
 # For arm64, by Debian's cross compiler, with its libraries (NAME:arm64).
 cross := aarch64-linux-gnu
 cross_pkg_config := env PKG_CONFIG_LIBDIR=/usr/lib/$(cross)/pkgconfig:/usr/share/pkgconfig pkg-config
-cross_goals ?= all unit guest
+cross_goals ?= all unit guest corpus
 cross:
 	$(Q)$(MAKE) O=$(O)/arm64 CC=$(cross)-gcc AR=$(cross)-ar PKG_CONFIG='$(cross_pkg_config)' $(cross_goals)
 
@@ -228,4 +241,4 @@ dkms-install: version-check
 clean:
 	rm -rf $(O)
 
--include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(guard_objs:.o=.d) $(unit_bins:=.d) $(bench_bins:=.d) $(guest_bins:=.d)
+-include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(guard_objs:.o=.d) $(unit_bins:=.d) $(bench_bins:=.d) $(guest_bins:=.d) $(fuzz_bins:=.d)

@@ -78,3 +78,26 @@ members() {
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/64")" -gt 50 ]
 	diff "$BATS_TEST_TMPDIR/64" "$BATS_TEST_TMPDIR/32"
 }
+
+# ioctls GCC OBJCOPY: the numbers of the ioctls, which hold their structures' sizes
+ioctls() {
+	{
+		echo '#include "mrguard.h"'
+		echo "const unsigned long numbers[] = {"
+		sed -n 's/^#define \(MRG_IOC_[A-Z]*\)[[:space:]]*_IOWR.*/	\1,/p' kmod/uapi/mrguard.h
+		echo "};"
+	} >"$BATS_TEST_TMPDIR/numbers.c"
+	"$1" -Ikmod/uapi -c -o "$BATS_TEST_TMPDIR/numbers.o" "$BATS_TEST_TMPDIR/numbers.c"
+	"$2" -O binary -j .rodata "$BATS_TEST_TMPDIR/numbers.o" /dev/stdout | od -An -v -tx8 -w8
+}
+
+@test "callers on amd64 and on arm64 see one layout, and one number of each ioctl" {
+	structs gcc | grep -v '^struct' >"$BATS_TEST_TMPDIR/amd64"
+	structs aarch64-linux-gnu-gcc | grep -v '^struct' >"$BATS_TEST_TMPDIR/arm64"
+	[ "$(members <"$BATS_TEST_TMPDIR/arm64" | wc -l)" -gt 50 ]
+	diff "$BATS_TEST_TMPDIR/amd64" "$BATS_TEST_TMPDIR/arm64"
+	ioctls gcc objcopy >"$BATS_TEST_TMPDIR/amd64"
+	ioctls aarch64-linux-gnu-gcc aarch64-linux-gnu-objcopy >"$BATS_TEST_TMPDIR/arm64"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/arm64")" = 4 ]
+	diff "$BATS_TEST_TMPDIR/amd64" "$BATS_TEST_TMPDIR/arm64"
+}
