@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 # tests/vm/kernels as the table of README.md.
 BEGIN {
-	print "| kernel | from | block walk |"
-	print "|---|---|---|"
+	print "| kernel | page | from | block walk |"
+	print "|---|---|---|---|"
 }
 { sub(/#.*/, "") }
-$1 ~ /-amd64$/ { printf "| %s | Debian %s | %s |\n", $1, $2, $4 == "truncating" ? "**truncating** (affected)" : $4 }
+NF {
+	from = $3 == "source" ? "built of Debian's linux-source " $2 : "Debian " $2
+	walk = $4 == "truncating" ? "**truncating** (affected)" : $4
+	printf "| %s | %s KiB | %s | %s |\n", $1, $5, from, walk
+}
