@@ -60,11 +60,11 @@ static void *bounce;
 /* Sizes that matter: multiples of 4 GiB, 2 GiB, 2 MiB, a page. */
 static uint64_t random_length(uint64_t room)
 {
-	static const uint64_t grains[] = { 4 * GIB, 2 * GIB, GIB, 2 * MIB, 4096 };
+	const uint64_t grains[] = { 4 * GIB, 2 * GIB, GIB, 2 * MIB, host_page() };
 	uint64_t grain = grains[random_below(5)];
 
 	if (room < grain)
-		grain = 4096;
+		grain = host_page();
 	return (1 + random_below(room / grain)) * grain;
 }
 
@@ -75,7 +75,7 @@ static void random_extents(struct layout *l)
 
 	/* Mostly on the boundary where the fault lives. */
 	if (one_in(2))
-		at += one_in(2) ? 4 * GIB : random_below(GIB / 4096) * 4096;
+		at += one_in(2) ? 4 * GIB : random_below(GIB / host_page()) * host_page();
 	while (l->count < want && l->bytes < MAX_BYTES && at < end) {
 		uint64_t room = end - at;
 
@@ -85,7 +85,7 @@ static void random_extents(struct layout *l)
 		at += l->sg[l->count].len;
 		l->bytes += l->sg[l->count++].len;
 		if (!one_in(3))
-			at += one_in(2) ? 4096 : random_below(64) * 2 * MIB;
+			at += one_in(2) ? host_page() : random_below(64) * 2 * MIB;
 	}
 	for (uint32_t i = l->count - 1; i && one_in(2); i--) {
 		uint32_t j = (uint32_t)random_below(i + 1);
@@ -101,9 +101,14 @@ static void random_iova(struct layout *l)
 {
 	static const unsigned int bits[] = { 12, 21, 30, 31, 32, 32, 32, 33, 33, 34, 35, 40 };
 	unsigned int k = bits[random_below(sizeof(bits) / sizeof(bits[0]))];
-	uint64_t dma, at = l->offset, below = (1ULL << k) - 1;
+	/* Where the two must agree, in the page's offset, they do. */
+	unsigned int least = (unsigned int)__builtin_ctzll(host_page());
+	uint64_t dma, at = l->offset, below;
 	uint32_t i = 0;
 
+	if (k < least)
+		k = least;
+	below = (1ULL << k) - 1;
 	while (at >= l->sg[i].len)
 		at -= l->sg[i++].len;
 	dma = l->sg[i].addr + at;
@@ -114,7 +119,7 @@ static void random_iova(struct layout *l)
 
 static void random_layout(struct layout *l)
 {
-	static const uint64_t segs[] = { 2 * GIB, GIB, 0xfffff000, 64 * MIB };
+	const uint64_t segs[] = { 2 * GIB, GIB, 4 * GIB - host_page(), 64 * MIB };
 
 	memset(l, 0, sizeof(*l));
 	random_extents(l);
@@ -122,7 +127,7 @@ static void random_layout(struct layout *l)
 	l->length = l->bytes;
 	if (one_in(4)) {
 		l->offset = random_below(l->bytes);
-		l->offset -= one_in(2) ? l->offset % 4096 : 0;
+		l->offset -= one_in(2) ? l->offset % host_page() : 0;
 		l->length = 1 + random_below(l->bytes - l->offset);
 	}
 	random_iova(l);
@@ -249,7 +254,7 @@ static void run_raw(const struct layout *l, int fd, char *map)
 /* The fewest MRs that cap and unit allow where the walk asks for none. */
 static uint64_t fewest(const struct layout *l)
 {
-	uint64_t page_off = l->iova % 4096, largest = l->cap & ~4095ULL;
+	uint64_t page_off = l->iova % host_page(), largest = l->cap & ~(host_page() - 1);
 
 	if (!l->cap || l->length <= l->cap)
 		return 1;

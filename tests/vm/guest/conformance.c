@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include <mrguard/host.h>
 #include <unit/model_lists.h>
@@ -19,6 +20,7 @@
 
 static struct mrg_dev *dev;
 static struct mrg_dev_info info;
+static uint64_t page;	/* the running kernel's */
 
 static bool full_run(void)
 {
@@ -136,7 +138,7 @@ static void model_and_kernel_agree_on_random_and_adversarial_lists(void **state)
 
 	(void)state;
 	while (n--) {
-		sample_draw(&s, &r, 4096, info.walk, most_blocks(&r));
+		sample_draw(&s, &r, page, info.walk, most_blocks(&r));
 		if (sample_differs(&s, &c)) {
 			sample_shrink(&s, sample_differs, &c);
 			show_difference(&s, info.walk);
@@ -156,7 +158,7 @@ static void model_and_kernel_agree_on_random_and_adversarial_lists(void **state)
 /* A list of many entries: contiguous stretches, breaks, or none of either. */
 static void draw_long(struct mrg_sg *sg, struct mrg_mr *mr, struct random *r)
 {
-	uint64_t len = 4096ULL << random_below(r, 12), addr = 0, va;
+	uint64_t len = page << random_below(r, 12), addr = 0, va;
 	uint64_t breaks = random_between(r, 1, 1000);
 	unsigned int k = random_between(r, 12, 36);
 	size_t i;
@@ -164,12 +166,12 @@ static void draw_long(struct mrg_sg *sg, struct mrg_mr *mr, struct random *r)
 	*mr = (struct mrg_mr){
 		.sg = sg,
 		.count = random_between(r, 1000, LONG_ENTRIES),
-		.iova = (random_next(r) >> 17) & ~0xfffULL,
-		.page_size = 4096,
+		.iova = (random_next(r) >> 17) & ~(page - 1),
+		.page_size = page,
 	};
 	for (i = 0, va = mr->iova; i < mr->count; i++, va += len) {
 		if (!i || one_in(r, breaks))
-			addr = random_addr(r, va, k) & ((1ULL << 62) - 4096);
+			addr = random_addr(r, va, k) & ((1ULL << 62) - page);
 		sg[i] = (struct mrg_sg){ addr, len };
 		addr += len;
 		mr->length += len;
@@ -263,7 +265,7 @@ static void kernel_gets_every_piece_of_every_plan_right_under_any_limit(void **s
 
 	(void)state;
 	while (n--) {
-		sample_draw(&s, &r, 4096, MRG_WALK_TRUNCATING, MOST_BLOCKS);
+		sample_draw(&s, &r, page, MRG_WALK_TRUNCATING, MOST_BLOCKS);
 		pieces += check_plan(&s, one_in(&r, 2) ? MRG_STRATEGY_SPLIT :
 							 MRG_STRATEGY_REBASE);
 	}
@@ -279,11 +281,11 @@ static void no_kernel_is_asked_about_an_mr_across_bit_63(void **state)
 	uint64_t line = 1ULL << 63;
 
 	(void)state;
-	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - 4096, 0, 8192,
+	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - page, 0, 2 * page,
 					mrg_pages_up_to(63), 0, NULL, 0, &k), -EINVAL);
-	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - 4096, 0, 4096,
+	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - page, 0, page,
 					mrg_pages_up_to(63), 0, NULL, 0, &k), 0);
-	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line, 0, 4096,
+	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line, 0, page,
 					mrg_pages_up_to(63), 0, NULL, 0, &k), 0);
 }
 
@@ -299,7 +301,7 @@ static void a_model_of_another_walk_is_found_out(void **state)
 	(void)state;
 	do {
 		assert_true(n--);
-		sample_draw(&s, &r, 4096, c.walk, 64);
+		sample_draw(&s, &r, page, c.walk, 64);
 	} while (!sample_differs(&s, &c));
 	sample_shrink(&s, sample_differs, &c);
 	show_difference(&s, c.walk);
@@ -310,6 +312,7 @@ static int open_device(void **state)
 	int err = mrg_dev_open(&dev);
 
 	(void)state;
+	page = (uint64_t)sysconf(_SC_PAGESIZE);
 	if (!err)
 		err = mrg_dev_info(dev, &info);
 	if (err)

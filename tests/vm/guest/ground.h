@@ -36,6 +36,12 @@
 
 static int tap_count;
 
+/* The running kernel's: 4, 16 or 64 KiB. */
+static inline uint64_t host_page(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 __attribute__((format(printf, 2, 3)))
 static inline bool ok(bool good, const char *format, ...)
 {
@@ -115,6 +121,13 @@ static inline bool walk_is_truncating(void)
 	return walk && !strcmp(walk, "truncating");
 }
 
+static inline bool machine_is(const char *name)
+{
+	const char *machine = getenv("MRG_MACHINE");
+
+	return machine && !strcmp(machine, name);
+}
+
 static inline bool full_run(void)
 {
 	const char *full = getenv("MRG_FULL");
@@ -150,9 +163,10 @@ static inline uint64_t simnic_stat(const char *device, const char *name)
 }
 
 /* A DMA-BUF over simgpu's memory; entries of @seg bytes (0: the importer's). */
-static inline int make_dmabuf(const struct mrg_sg *sg, uint32_t count, uint64_t seg)
+static inline int make_dmabuf_as(uint32_t flags, const struct mrg_sg *sg, uint32_t count,
+				 uint64_t seg)
 {
-	struct simgpu_create create = { .size = sizeof(create), .seg = seg,
+	struct simgpu_create create = { .size = sizeof(create), .flags = flags, .seg = seg,
 					.extents = (uintptr_t)sg, .extents_n = count };
 	int device = open(SIMGPU_DEVICE, O_RDWR | O_CLOEXEC);
 	int fd = ioctl(device, SIMGPU_IOC_CREATE, &create);
@@ -161,6 +175,11 @@ static inline int make_dmabuf(const struct mrg_sg *sg, uint32_t count, uint64_t 
 		bail("simgpu refuses the buffer: %s", strerror(errno));
 	close(device);
 	return fd;
+}
+
+static inline int make_dmabuf(const struct mrg_sg *sg, uint32_t count, uint64_t seg)
+{
+	return make_dmabuf_as(0, sg, count, seg);
 }
 
 /* The CPU's own way to the bytes. */
@@ -179,8 +198,9 @@ static inline int mapped_write(void *arg, uint64_t offset, const void *buf,
 
 static inline void own_pages(char *base, const struct verify_span *span)
 {
-	uint64_t start = span->offset & ~4095ULL;
-	uint64_t end = (span->offset + span->length + 4095) & ~4095ULL;
+	uint64_t in_page = host_page() - 1;
+	uint64_t start = span->offset & ~in_page;
+	uint64_t end = (span->offset + span->length + in_page) & ~in_page;
 
 	/* Shared between processes, as a DMA-BUF's are. */
 	if (mmap(base + start, end - start, PROT_READ | PROT_WRITE,

@@ -129,12 +129,22 @@ static void descriptors_of_every_other_kind_are_told_apart(void **state)
 
 /* ---- numbers --------------------------------------------------------------- */
 
-static const uint64_t extremes[] = {
-	0, 1, PAGE - 1, PAGE, PAGE + 1, 1ULL << 31, (1ULL << 32) - 1, 1ULL << 32, 12 * GIB - 1,
-	12 * GIB, 12 * GIB + 1, 1ULL << 47, (1ULL << 63) - PAGE, 1ULL << 63, -PAGE - 1, -PAGE,
-	UINT64_MAX - 1, UINT64_MAX,
+/* Bytes, and pages of the running kernel beside them. */
+static const struct {
+	uint64_t bytes;
+	uint64_t pages;
+} extremes[] = {
+	{ 0, 0 }, { 1, 0 }, { -1ULL, 1 }, { 0, 1 }, { 1, 1 }, { 1ULL << 31, 0 },
+	{ (1ULL << 32) - 1, 0 }, { 1ULL << 32, 0 }, { 12 * GIB - 1, 0 }, { 12 * GIB, 0 },
+	{ 12 * GIB + 1, 0 }, { 1ULL << 47, 0 }, { 1ULL << 63, -1ULL }, { 1ULL << 63, 0 },
+	{ -1ULL, -1ULL }, { 0, -1ULL }, { UINT64_MAX - 1, 0 }, { UINT64_MAX, 0 },
 };
 #define EXTREMES	(sizeof(extremes) / sizeof(extremes[0]))
+
+static uint64_t extreme(uint64_t i)
+{
+	return extremes[i].bytes + extremes[i].pages * PAGE;
+}
 
 static int range_is_good(uint64_t iova, uint64_t offset, uint64_t length)
 {
@@ -155,9 +165,9 @@ static void every_mix_of_extreme_ranges_is_judged_right(void **state)
 		struct mrg_ioc_layout arg = layout_of(fd, NULL, 0);
 		int want;
 
-		arg.iova = extremes[i % EXTREMES];
-		arg.offset = extremes[i / EXTREMES % EXTREMES];
-		arg.length = extremes[i / EXTREMES / EXTREMES];
+		arg.iova = extreme(i % EXTREMES);
+		arg.offset = extreme(i / EXTREMES % EXTREMES);
+		arg.length = extreme(i / EXTREMES / EXTREMES);
 		want = range_is_good(arg.iova, arg.offset, arg.length) ? 0 : -EINVAL;
 		good += !want;
 		assert_int_equal(call(MRG_IOC_LAYOUT, &arg), want);
@@ -177,16 +187,16 @@ static void counts_near_the_end_of_their_type_give_what_there_is(void **state)
 		struct mrg_ioc_layout layout = layout_of(fd, runs, UINT32_MAX);
 		struct mrg_ioc_blocks blocks = dmabuf_blocks(fd);
 
-		layout.start = extremes[i];
+		layout.start = extreme(i);
 		assert_int_equal(call(MRG_IOC_LAYOUT, &layout), 0);
-		assert_int_equal(layout.runs_out, extremes[i] < 6 ? 6 - extremes[i] : 0);
+		assert_int_equal(layout.runs_out, extreme(i) < 6 ? 6 - extreme(i) : 0);
 		assert_int_equal(layout.info, 0);
 		blocks.pgsz_bitmap = 1ULL << 31 | PAGE;
-		blocks.start = extremes[i];
+		blocks.start = extreme(i);
 		blocks.blocks = (uintptr_t)out;
 		blocks.blocks_cap = UINT32_MAX;
 		assert_int_equal(call(MRG_IOC_BLOCKS, &blocks), 0);
-		assert_int_equal(blocks.blocks_out, extremes[i] < 6 ? 6 - extremes[i] : 0);
+		assert_int_equal(blocks.blocks_out, extreme(i) < 6 ? 6 - extreme(i) : 0);
 	}
 	munmap(runs, PAGE);
 	close(fd);
@@ -267,7 +277,7 @@ static void *flip(void *arg)
 
 	while (!stop)
 		p[random_below(&seed, sizeof(struct mrg_ioc_blocks) / 8)] =
-			extremes[random_below(&seed, EXTREMES)];
+			extreme(random_below(&seed, EXTREMES));
 	return NULL;
 }
 

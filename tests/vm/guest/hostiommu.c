@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 	preload_shim(argv);
 	ground_up();
 	sh = pair_shared_make();
-	first_bad = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	first_bad = mmap(NULL, sizeof(*first_bad), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (verify_spans_make(&spans, SIZE, ADDR, BLOCKS, BLOCK))
 		bail("no memory");
 	memory = map_sparse(ADDR, SIZE, &spans);

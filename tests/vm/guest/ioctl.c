@@ -126,7 +126,7 @@ union any {
 	struct mrg_ioc_layout layout;
 	struct mrg_ioc_blocks blocks;
 	struct mrg_ioc_vma vma;
-	uint8_t bytes[2 * PAGE];
+	uint8_t bytes[2 * LARGEST_PAGE];
 };
 
 struct door {

@@ -176,7 +176,7 @@ static int find_address_by_page_sizes(int fd, uint64_t *right)
 
 static void the_unprivileged_cannot_find_addresses_by_page_sizes(void **state)
 {
-	static const uint64_t gaps[] = { 2 * PAGE, 2 * MIB, PAGE | 2 * MIB, ~(2 * PAGE - 1) };
+	const uint64_t gaps[] = { 2 * PAGE, 2 * MIB, PAGE | 2 * MIB, ~(2 * PAGE - 1) };
 	struct mrg_ioc_blocks arg = blocks_of(NULL, 0, 0x700000000000, 0);
 	uint64_t found = 0;
 

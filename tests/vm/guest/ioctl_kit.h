@@ -23,7 +23,8 @@
 #define KIB	(1ULL << 10)
 #define MIB	(1ULL << 20)
 #define GIB	(1ULL << 30)
-#define PAGE	4096ULL
+#define PAGE	((uint64_t)sysconf(_SC_PAGESIZE))
+#define LARGEST_PAGE	(64 * KIB)	/* that a kernel has */
 
 static int mrguard = -1, simgpu = -1;
 static struct mrg_ioc_importer importer;

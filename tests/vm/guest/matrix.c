@@ -20,7 +20,9 @@ struct row {
 	const char *name;
 	struct mrg_sg sg[3];		/* none: ordinary memory */
 	uint32_t count;
+	uint32_t flags;			/* SIMGPU_* */
 	uint64_t iova;
+	bool page_past;			/* all of it a page further */
 	bool local;
 	uint64_t cap;
 	bool faulty;			/* plain verbs, affected kernel */
@@ -39,9 +41,9 @@ static const struct row rows[] = {
 	{ .name = "DMA-BUF, local side, agrees to bit 32",
 	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
 	  .local = true, .faulty = true, .clean_until = 4 * GIB },
-	{ .name = "DMA-BUF, 4 KiB past the boundary",
-	  .sg = { { 4 * GIB + 4096, FULL_SIZE } }, .count = 1, .iova = 0x700000001000,
-	  .faulty = true, .clean_until = 8 * GIB - 4096 },
+	{ .name = "DMA-BUF, a page past the boundary",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
+	  .page_past = true, .faulty = true, .clean_until = 8 * GIB },
 	{ .name = "DMA-BUF, 2 MiB past the boundary",
 	  .sg = { { 4 * GIB + 2 * MIB, FULL_SIZE } }, .count = 1, .iova = 0x700000200000,
 	  .faulty = true, .clean_until = 8 * GIB - 2 * MIB },
@@ -52,6 +54,31 @@ static const struct row rows[] = {
 	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
 	  .cap = 2 * GIB },
 	{ .name = "ordinary memory", .iova = HOST_ADDR },
+};
+
+/*
+ * The same where an IOMMU translates: what decides is its own addresses.  12 GiB
+ * mapped as one piece start on a multiple of 16 GiB there, on x86 and arm64;
+ * pieces mapped one by one lie each below the one before.
+ */
+static const struct row translated_rows[] = {
+	{ .name = "DMA-BUF mapped as one piece, remote side, agrees to bit 31",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
+	  .iova = 0x700080000000 },
+	{ .name = "DMA-BUF mapped as one piece, remote side, agrees to bit 32",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
+	  .iova = 0x700100000000, .faulty = true, .clean_until = 4 * GIB },
+	{ .name = "DMA-BUF mapped as one piece, remote side, agrees to bit 33",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
+	  .iova = 0x700200000000, .faulty = true, .clean_until = 8 * GIB },
+	{ .name = "DMA-BUF mapped as one piece, local side, agrees to bit 32",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
+	  .iova = 0x700100000000, .local = true, .faulty = true, .clean_until = 4 * GIB },
+	{ .name = "DMA-BUF mapped piece by piece",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000 },
+	{ .name = "DMA-BUF mapped as one piece, MRs of at most 2 GiB",
+	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
+	  .iova = 0x700100000000, .cap = 2 * GIB },
 };
 
 static const char *const by_names[BY_COUNT] = {
@@ -87,6 +114,7 @@ static void look(void *arg, enum verify_way way, const struct verify_span *span,
 
 static struct pair_shared *sh;
 static struct seen *seen;
+static bool translated;
 static struct verify_spans spans;
 static uint64_t size;
 
@@ -96,7 +124,7 @@ static void *map_row(const struct row *row, int *fd)
 
 	*fd = -1;
 	if (row->count) {
-		*fd = make_dmabuf(row->sg, row->count, SEGMENT);
+		*fd = make_dmabuf_as(row->flags, row->sg, row->count, SEGMENT);
 		base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
 		if (base == MAP_FAILED)
 			bail("mmap of the DMA-BUF: %s", strerror(errno));
@@ -120,6 +148,18 @@ static void check_raw(const struct row *row)
 	   (unsigned long long)row->clean_until);
 }
 
+/*
+ * The addresses seen are not the MRs': mrguard says so, and ends its MRs at
+ * multiples of 2 GiB, rebasing none.
+ */
+static void check_translated(const struct row *row, enum pair_by by)
+{
+	ok(strstr(sh->words, "the IOMMU gives each mapping new ones") != NULL,
+	   "%s, %s: it says that the addresses are not the MR's own", row->name, by_names[by]);
+	ok(sh->strategy == MRG_STRATEGY_SPLIT && sh->seg_count == FULL_SIZE / SEGMENT,
+	   "%s, %s: split at multiples of 2 GiB", row->name, by_names[by]);
+}
+
 static void check_guarded(const struct row *row, enum pair_by by)
 {
 	bool one = !walk_is_truncating() && !row->cap;
@@ -129,6 +169,8 @@ static void check_guarded(const struct row *row, enum pair_by by)
 	if (one)
 		ok(sh->seg_count == 1, "%s, %s: one MR, for nothing asks for more",
 		   row->name, by_names[by]);
+	else if (translated && !row->cap)
+		check_translated(row, by);
 	else if (!row->cap && row->faulty && by != BY_SPLIT)
 		ok(sh->seg_count == 1 && sh->strategy == MRG_STRATEGY_REBASE,
 		   "%s, %s: one MR with another iova", row->name, by_names[by]);
@@ -146,7 +188,7 @@ static void run_cell(const struct row *row, enum pair_by by, int fd, void *map)
 
 	memset(seen, 0, sizeof(*seen));
 	seen->first_bad = seen->first_surprise = UINT64_MAX;
-	seen->predicted = by == BY_RAW && row->count && !row->cap;
+	seen->predicted = by == BY_RAW && row->count && !row->cap && !translated;
 	if (seen->predicted)
 		predict(&seen->prediction, row->sg, row->count, 0, size, row->iova, 63,
 			walk_is_truncating());
@@ -191,16 +233,36 @@ static void run_row(const struct row *row)
 	verify_spans_free(&spans);
 }
 
+static void run_rows(const struct row *all, size_t count, const char *part)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct row row = all[i];
+
+		if (part && !strstr(row.name, part))
+			continue;
+		if (row.page_past) {
+			row.sg[0].addr += host_page();
+			row.iova += host_page();
+			row.clean_until -= host_page();
+		}
+		run_row(&row);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	const char *part = argc < 2 ? NULL : argv[1];
+
 	preload_shim(argv);
 	ground_up();
+	translated = machine_is("iommu");
 	sh = pair_shared_make();
 	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (argc < 2 || strstr(rows[i].name, argv[1]))
-			run_row(&rows[i]);
+	if (translated)
+		run_rows(translated_rows, sizeof(translated_rows) / sizeof(*translated_rows), part);
+	else
+		run_rows(rows, sizeof(rows) / sizeof(*rows), part);
 	ok(simnic_stat("simnic0", "mrs_live") + simnic_stat("simnic1", "mrs_live") == 0,
 	   "no MR is left");
 	ground_down();

@@ -6,6 +6,8 @@
 #ifndef GUEST_PREDICT_H
 #define GUEST_PREDICT_H
 
+#include <unistd.h>
+
 #include "model/model.h"
 #include "tools/verify.h"
 
@@ -21,7 +23,8 @@ static inline void predict(struct prediction *p, const struct mrg_sg *sg,
 {
 	*p = (struct prediction){
 		.mr = { .sg = sg, .count = count, .offset = offset,
-			.length = length, .iova = iova, .page_size = 4096 },
+			.length = length, .iova = iova,
+			.page_size = (uint64_t)sysconf(_SC_PAGESIZE) },
 		.walk = truncating ? MRG_WALK_TRUNCATING : MRG_WALK_EXACT,
 	};
 	mrg_mr_judge(&p->mr, mrg_pages_up_to(max_page_shift), p->walk, &p->outcome);

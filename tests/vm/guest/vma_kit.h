@@ -34,7 +34,7 @@
 
 #include "host/maps.h"
 
-#define KIT_PAGE 4096ul
+#define KIT_PAGE ((unsigned long)sysconf(_SC_PAGESIZE))
 #define KIT_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
 		    IBV_ACCESS_REMOTE_READ)
 
