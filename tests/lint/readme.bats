@@ -11,7 +11,11 @@ setup() {
 
 @test "its table of kernels is that of the tests" {
 	sed -n '/^<!-- kernels/,/^<!-- end/p' README.md | grep -v '^<!--' |
-		diff - <(awk -f tests/lint/kernels.awk tests/vm/kernels)
+		diff - <(tests/vm/combinations --table)
+}
+
+@test "what mrguard check calls tested are the kernels of the tests" {
+	tests/vm/combinations --header | diff lib/host/check/tested.h -
 }
 
 @test "every place that it names is there" {

@@ -22,6 +22,7 @@ static const struct mrg_check *const checks[] = {
 	&mrg_check_data_direct, &mrg_check_fork,	 &mrg_check_map_count,
 	&mrg_check_memlock,	&mrg_check_fds,		 &mrg_check_gid,
 	&mrg_check_subnet,	&mrg_check_mtu,		 &mrg_check_module,
+	&mrg_check_tested,
 };
 
 static void put(char *to, size_t cap, const char *from)

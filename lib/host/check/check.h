@@ -69,7 +69,8 @@ extern const struct mrg_check mrg_check_walk, mrg_check_vendor_stack, mrg_check_
 	mrg_check_platform, mrg_check_acs, mrg_check_iommu, mrg_check_pci_path, mrg_check_bar1,
 	mrg_check_data_direct, mrg_check_dmabuf, mrg_check_peermem, mrg_check_fork,
 	mrg_check_map_count, mrg_check_memlock, mrg_check_fds, mrg_check_page_size,
-	mrg_check_rdma_core, mrg_check_gid, mrg_check_subnet, mrg_check_mtu, mrg_check_module;
+	mrg_check_rdma_core, mrg_check_gid, mrg_check_subnet, mrg_check_mtu, mrg_check_module,
+	mrg_check_tested;
 
 #define VENDOR_NVIDIA	0x10de
 #define VENDOR_AMD	0x1002

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What mrguard's own tests run on: made by tests/vm/combinations --header. */
+TESTED("6.1.0-47-amd64", "x86_64", 4, "off, translating, passthrough")
+TESTED("6.1.0-57-amd64", "x86_64", 4, "off, translating, passthrough")
+TESTED("6.12.117+deb12-amd64", "x86_64", 4, "off, translating, passthrough")
+TESTED("6.17.13+deb13-amd64", "x86_64", 4, "off, translating, passthrough")
+TESTED("7.3.4+deb13-amd64", "x86_64", 4, "off, translating, passthrough")
+TESTED("6.1.0-47-arm64", "aarch64", 4, "off, translating, passthrough")
+TESTED("6.1.0-57-arm64", "aarch64", 4, "off, translating, passthrough")
+TESTED("6.12.117+deb12-arm64", "aarch64", 4, "off, translating, passthrough")
+TESTED("6.17.13+deb13-arm64", "aarch64", 4, "off, translating, passthrough")
+TESTED("7.3.4+deb13-arm64", "aarch64", 4, "off, translating, passthrough")
+TESTED("6.17.13+deb13-arm64-16k", "aarch64", 16, "off, translating, passthrough")
+TESTED("7.3.4+deb13-arm64-16k", "aarch64", 16, "off, translating, passthrough")
+TESTED("6.1.170-arm64-64k", "aarch64", 64, "off, translating, passthrough")
+TESTED("6.1.192-arm64-64k", "aarch64", 64, "off, translating, passthrough")
