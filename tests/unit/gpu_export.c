@@ -92,6 +92,35 @@ static void rounding_follows_the_page_size_of_the_host(void **state)
 	double_free(addr);
 }
 
+/*
+ * Report: on 64 KiB pages (GB200) an export that starts or ends on a page of
+ * 4 KiB is refused, and so is an iova that does not keep the pointer's low 16
+ * bits.  A buffer that begins inside one page and ends inside another:
+ */
+static void on_pages_of_64_kib_an_export_is_whole_ones_and_the_iova_keeps_its_low_16_bits(void **state)
+{
+	struct mrg_gpu_opts opts = { .size = sizeof(opts), .page_size = 65536 };
+	uint64_t addr = double_alloc(DOUBLE_LEGACY, 20 * MIB, 0);
+	uint64_t ptr = addr + 5 * 65536 + 0x3a40, len = 2 * 65536 + 0x1001, offset;
+	struct mrg_gpu *other;
+
+	(void)state;
+	assert_int_equal(mrg_gpu_open_with(&other, &opts, &unit_loader, "/"), 0);
+	assert_int_equal(mrg_gpu_export(other, ptr, len, NULL, &out), 0);
+	assert_int_equal(out.count, 1);
+	assert_int_equal(out.pieces[0].buf.base, addr + 5 * 65536);
+	assert_int_equal(out.pieces[0].size, 3 * 65536);
+	assert_int_equal(lseek(out.pieces[0].buf.fd, 0, SEEK_END), 3 * 65536);
+	assert_int_equal(out.pieces[0].addr, ptr);
+	assert_int_equal(out.pieces[0].length, len);
+	assert_int_equal(mrg_dmabuf_offset(&out.pieces[0].buf, ptr, &offset), 0);
+	assert_int_equal(offset, 0x3a40);
+	assert_int_equal((offset ^ ptr) & 0xffff, 0);
+	mrg_gpu_export_release(other, &out);
+	mrg_gpu_close(other);
+	double_free(addr);
+}
+
 static struct unit_vmm equal_chunks(size_t count, uint64_t size)
 {
 	struct unit_chunk *chunks = calloc(count, sizeof(*chunks));
@@ -428,6 +457,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(an_odd_sub_range_is_rounded_outward_to_pages),
 		TEST(rounding_follows_the_page_size_of_the_host),
+		TEST(on_pages_of_64_kib_an_export_is_whole_ones_and_the_iova_keeps_its_low_16_bits),
 		TEST(a_tensor_over_92_chunks_gets_one_dmabuf_that_holds_it),
 		TEST(a_driver_that_refuses_spans_is_asked_chunk_by_chunk),
 		TEST(a_hole_is_an_error_with_its_address),

@@ -87,6 +87,12 @@ static bool plan_breaks_rules(const struct sample *s, void *arg)
 	return a->wrong;
 }
 
+/* A host's: 4, 16 or 64 KiB. */
+static uint64_t any_page(struct random *r)
+{
+	return 4096ULL << 2 * random_below(r, 3);
+}
+
 static void plans_for_any_list_are_safe_and_tile_the_range(void **state)
 {
 	struct random r = { random_seed() };
@@ -98,7 +104,7 @@ static void plans_for_any_list_are_safe_and_tile_the_range(void **state)
 		struct attempt a = { 0 };
 		size_t count;
 
-		sample_draw(&s, &r, 4096, MRG_WALK_EXACT, 1ULL << 40);
+		sample_draw(&s, &r, any_page(&r), MRG_WALK_EXACT, 1ULL << 40);
 		draw_opts(&a.in, &r, &s);
 		if (plan_breaks_rules(&s, &a)) {
 			sample_shrink(&s, plan_breaks_rules, &a);
@@ -181,7 +187,7 @@ static void a_plan_from_equivalent_addresses_equals_one_from_raw_ones(void **sta
 		struct plan_input in;
 
 		do {
-			sample_draw(&s, &r, 4096, MRG_WALK_EXACT, 1ULL << 40);
+			sample_draw(&s, &r, any_page(&r), MRG_WALK_EXACT, 1ULL << 40);
 		} while (overlaps(&s));
 		make_equivalent(&s, &e);
 		draw_opts(&in, &r, &s);
@@ -215,15 +221,16 @@ static void a_rebased_mr_never_gets_a_page_above_2_gib(void **state)
 		struct mrg_plan *plan;
 		size_t count;
 
-		sample_draw(&s, &r, 4096, MRG_WALK_EXACT, 1ULL << 40);
+		sample_draw(&s, &r, any_page(&r), MRG_WALK_EXACT, 1ULL << 40);
 		in.count = s.count;
 		in.opts.iova = s.iova;
 		in.opts.offset = s.offset;
 		in.opts.length = s.length;
-		in.opts.page_size = 4096;
+		in.opts.page_size = s.page_size;
 		assert_int_equal(mrg_plan_make(s.sg, s.count, &in.opts, &plan), 0);
 		piece = mrg_plan_pieces(plan, &count);
 		assert_true(count <= 1);
+		assert_true(!count || !((piece->iova ^ s.offset) & (s.page_size - 1)));
 		moved += count && piece->iova != s.iova;
 		for (limit = 31; count && limit < 64; limit++)
 			assert_true(rule_page_shift(&in, 0, s.length, piece->iova, limit) <= 31);
@@ -247,10 +254,10 @@ static void pieces_cut_at_2_gib_windows_are_right_for_any_addresses(void **state
 		struct mrg_plan *plan;
 		const char *wrong = NULL;
 
-		sample_draw(&s, &r, 4096, MRG_WALK_EXACT, 1ULL << 40);
+		sample_draw(&s, &r, any_page(&r), MRG_WALK_EXACT, 1ULL << 40);
 		in.opts = (struct mrg_plan_opts){
 			.size = sizeof(in.opts), .iova = s.iova, .offset = s.offset,
-			.length = s.length, .page_size = 4096,
+			.length = s.length, .page_size = s.page_size,
 		};
 		/* The plan does not see the list that it is then held against. */
 		assert_int_equal(mrg_plan_make(NULL, 0, &in.opts, &plan), 0);

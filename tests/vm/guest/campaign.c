@@ -4,7 +4,7 @@
  * verbs is the control: wrong where the model says and nowhere else.  By
  * mrguard every byte is right, and no MR is made that nothing asked for.
  */
-#include "ground.h"
+#include "loop.h"
 #include "predict.h"
 
 #define CI_LAYOUTS	30
@@ -16,9 +16,6 @@
 #define MAX_BYTES	(12 * GIB)
 #define BLOCKS		24
 #define BLOCK		4096
-#define BOUNCE		(2 * MIB)
-#define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			 IBV_ACCESS_REMOTE_READ)
 
 /* MRG_SEED repeats a campaign. */
 static uint64_t random_state;
@@ -50,12 +47,6 @@ struct layout {
 	bool no_module;
 	char text[512];
 };
-
-static struct rc_end ends[2];
-static struct ibv_context *verbs;
-static struct ibv_pd *pd;
-static struct ibv_mr *bounce_mr;
-static void *bounce;
 
 /* Sizes that matter: multiples of 4 GiB, 2 GiB, 2 MiB, a page. */
 static uint64_t random_length(uint64_t room)
@@ -325,27 +316,6 @@ static void run_layout(void)
 		run_guarded(&l, fd, map, (enum mrg_strategy)s);
 	munmap(map, l.bytes);
 	close(fd);
-}
-
-static void open_loop(void)
-{
-	verbs = rc_device_open("simnic0");
-	pd = verbs ? ibv_alloc_pd(verbs) : NULL;
-	bounce = malloc(BOUNCE);
-	bounce_mr = pd ? ibv_reg_mr(pd, bounce, BOUNCE, ACCESS) : NULL;
-	if (!bounce_mr || rc_open(&ends[0], verbs, pd) || rc_open(&ends[1], verbs, pd) ||
-	    rc_connect(&ends[0], &ends[1].addr) || rc_connect(&ends[1], &ends[0].addr))
-		bail("no loopback on simnic0");
-}
-
-static void close_loop(void)
-{
-	rc_close(&ends[0]);
-	rc_close(&ends[1]);
-	ibv_dereg_mr(bounce_mr);
-	free(bounce);
-	ibv_dealloc_pd(pd);
-	ibv_close_device(verbs);
 }
 
 int main(int argc, char **argv)
