@@ -64,17 +64,29 @@ static bool may_be_unwritten(const struct mrg_maps_vma *vma)
 	return vma->perms[1] == 'w' && vma->perms[3] == 'p' && !vma->anon;
 }
 
+struct seen {
+	struct range range;
+	struct mrg_vma_counts *facts;
+	struct range_ends ends;
+};
+
 static int add_facts(const struct mrg_maps_vma *vma, struct range part, void *arg)
 {
-	struct mrg_vma_counts *facts = arg;
+	struct seen *seen = arg;
+	struct mrg_vma_counts *facts = seen->facts;
+	bool unwritten = may_be_unwritten(vma);
 
 	facts->vmas++;
 	facts->mapped += part.end - part.start;
 	facts->dontcopy += (vma->flags & MRG_MF_DONTCOPY) != 0;
 	facts->special += (vma->flags & MRG_MF_SPECIAL) != 0;
-	facts->unwritten += may_be_unwritten(vma);
+	facts->unwritten += unwritten;
 	if (vma->page_size > facts->page_size)
 		facts->page_size = vma->page_size;
+	if (part.start == seen->range.start)
+		seen->ends.start_unwritten = unwritten;
+	if (part.end == seen->range.end)
+		seen->ends.end_unwritten = unwritten;
 	return 0;
 }
 
@@ -85,13 +97,21 @@ static bool complete(const struct mrg_vma_counts *facts)
 }
 
 int range_facts(struct mrg_dev *dev, struct range range,
-		struct mrg_vma_counts *facts)
+		struct mrg_vma_counts *facts, struct range_ends *ends)
 {
+	struct seen seen = { .range = range, .facts = facts, .ends = { .known = true } };
+	int ret;
+
+	if (ends)
+		*ends = (struct range_ends){ .known = false };
 	if (dev && !mrg_dev_vma(dev, 0, range.start, range.end, facts) &&
 	    complete(facts))
 		return 0;
 	memset(facts, 0, sizeof(*facts));
-	return each_vma(range, add_facts, facts);
+	ret = each_vma(range, add_facts, &seen);
+	if (ends && !ret)
+		*ends = seen.ends;
+	return ret;
 }
 
 struct marked {

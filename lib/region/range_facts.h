@@ -3,6 +3,8 @@
 #ifndef REGION_RANGE_FACTS_H
 #define REGION_RANGE_FACTS_H
 
+#include <stdbool.h>
+
 #include <mrguard/host.h>
 
 struct range {
@@ -15,17 +17,27 @@ struct range_list {
 	size_t count;
 };
 
+/* Whether the VMA of a range's first page, and that of its last, may be one
+ * that was never written. */
+struct range_ends {
+	bool known;		/* by the same reading; not so where the module gave the counts */
+	bool start_unwritten;
+	bool end_unwritten;
+};
+
 /**
  * range_facts() - the counts of MRG_IOC_VMA, from the module or from smaps
  * @dev: the module, or NULL
+ * @ends: OUT, or NULL
  *
  * smaps makes the kernel walk page tables: 0.1 to 100 ms and more, by the
- * process's size.  The pairs (joinable, stuck_*) are the module's alone.
+ * process's size, so that what one reading shows is not read again.  The pairs
+ * (joinable, stuck_*) are the module's alone.
  *
  * Return: 0; -errno where neither can be read.
  */
 int range_facts(struct mrg_dev *dev, struct range range,
-		struct mrg_vma_counts *facts);
+		struct mrg_vma_counts *facts, struct range_ends *ends);
 
 /**
  * range_marked() - the parts of a range that are VM_DONTCOPY, by smaps

@@ -115,14 +115,17 @@ static int check_range(struct mrg_vma_guard *guard, struct range range,
 	return 0;
 }
 
-/* Faults one page in for writing, and changes nothing (since 5.14). */
-static void give_anon_vma(struct mrg_vma_guard *guard, uint64_t page)
+static bool page_unwritten(struct mrg_vma_guard *guard, uint64_t page)
 {
 	struct mrg_vma_counts facts;
 	struct range range = { page, page + guard->page };
 
-	if (range_facts(guard->dev, range, &facts) || !facts.unwritten)
-		return;
+	return !range_facts(guard->dev, range, &facts, NULL) && facts.unwritten;
+}
+
+/* Faults one page in for writing, and changes nothing (since 5.14). */
+static void give_anon_vma(struct mrg_vma_guard *guard, uint64_t page)
+{
 	madvise((void *)(uintptr_t)page, guard->page, MADV_POPULATE_WRITE);
 }
 
@@ -134,12 +137,17 @@ static void give_anon_vma(struct mrg_vma_guard *guard, uint64_t page)
  * is_mergeable_anon_vma()).
  */
 static void write_before_cut(struct mrg_vma_guard *guard, struct range range,
-			     const struct mrg_vma_counts *facts)
+			     const struct mrg_vma_counts *facts,
+			     const struct range_ends *ends)
 {
+	uint64_t last = range.end - guard->page;
+
 	if (!facts->unwritten)
 		return;
-	give_anon_vma(guard, range.start);
-	give_anon_vma(guard, range.end - guard->page);
+	if (ends->known ? ends->start_unwritten : page_unwritten(guard, range.start))
+		give_anon_vma(guard, range.start);
+	if (ends->known ? ends->end_unwritten : page_unwritten(guard, last))
+		give_anon_vma(guard, last);
 }
 
 static int enter(struct range range, bool dontcopy, struct mrg_error *err)
@@ -164,18 +172,19 @@ static int before_mark(struct mrg_vma_guard *guard, struct range range,
 		       struct mrg_error *err)
 {
 	struct mrg_vma_counts facts;
+	struct range_ends ends;
 	int ret = headroom_check(&guard->room, VMAS_PER_MARK, err);
 
 	if (ret)
 		return ret;
 	own_marks_retry();
 	/* Without /proc and module nothing is known, and nothing refused. */
-	if (range_facts(guard->dev, range, &facts))
+	if (range_facts(guard->dev, range, &facts, &ends))
 		return enter(range, false, err);
 	ret = check_range(guard, range, &facts, err);
 	if (ret)
 		return ret;
-	write_before_cut(guard, range, &facts);
+	write_before_cut(guard, range, &facts, &ends);
 	return enter(range, facts.dontcopy > 0, err);
 }
 
@@ -200,7 +209,7 @@ static void check_marks(struct mrg_vma_guard *guard, struct range range)
 {
 	struct mrg_vma_counts facts;
 
-	if (!guard->dev || range_facts(guard->dev, range, &facts))
+	if (!guard->dev || range_facts(guard->dev, range, &facts, NULL))
 		return;
 	if (facts.dontcopy < facts.vmas)
 		fork_distrust();
