@@ -125,6 +125,8 @@ static void print_result(const struct term *term, const struct mrg_check_result 
 	term_print(term, style_of(r->verdict), "%-8s", mrg_check_verdict_name(r->verdict));
 	term_print(term, TERM_STRONG, "%s\n", head);
 	term_wrap(term, 8, r->evidence);
+	if (r->verdict == MRG_CHECK_SKIP)
+		return;
 	if (r->meaning[0])
 		term_wrap(term, 8, r->meaning);
 	if (r->remedy[0] && r->verdict != MRG_CHECK_OK) {
@@ -135,18 +137,27 @@ static void print_result(const struct term *term, const struct mrg_check_result 
 	}
 }
 
+/* What somebody has to do something about comes first. */
+static const enum mrg_check_verdict order[] = {
+	MRG_CHECK_FAIL, MRG_CHECK_WARN, MRG_CHECK_UNKNOWN, MRG_CHECK_OK, MRG_CHECK_SKIP,
+};
+#define VERDICTS (sizeof(order) / sizeof(order[0]))
+
 static void print_text(const struct mrg_check_report *report, const struct args *args)
 {
-	size_t count, tally[5] = { 0 };
+	size_t count, tally[VERDICTS] = { 0 };
 	const struct mrg_check_result *r = mrg_check_results(report, &count);
 	struct term term;
 
 	term_init(&term, stdout, args->colour);
-	for (size_t i = 0; i < count; i++) {
-		tally[r[i].verdict]++;
-		if (!args->quiet || (r[i].verdict != MRG_CHECK_OK && r[i].verdict != MRG_CHECK_SKIP))
-			print_result(&term, &r[i]);
-	}
+	for (size_t v = 0; v < VERDICTS; v++)
+		for (size_t i = 0; i < count; i++) {
+			if (r[i].verdict != order[v])
+				continue;
+			tally[order[v]]++;
+			if (!args->quiet || (order[v] != MRG_CHECK_OK && order[v] != MRG_CHECK_SKIP))
+				print_result(&term, &r[i]);
+		}
 	printf("\n%zu ok, %zu warn, %zu fail, %zu unknown, %zu do not apply\n", tally[MRG_CHECK_OK],
 	       tally[MRG_CHECK_WARN], tally[MRG_CHECK_FAIL], tally[MRG_CHECK_UNKNOWN],
 	       tally[MRG_CHECK_SKIP]);
