@@ -97,9 +97,15 @@ static void draw_single(const struct picture *picture)
 	draw_bar(picture, "one MR", cells);
 }
 
+/* Whether neighbouring MRs are wide enough to be told apart by their shade. */
+static bool pieces_apart(const struct picture *picture)
+{
+	return picture->count > 1 && wide_enough(picture, picture->length / picture->count);
+}
+
 static void draw_pieces(const struct picture *picture)
 {
-	bool apart = wide_enough(picture, picture->length / picture->count);
+	bool apart = pieces_apart(picture);
 	enum cell cells[MAX_CELLS];
 	size_t at = 0;
 
@@ -145,13 +151,15 @@ static void draw_scale(const struct picture *picture)
 	fputc('\n', picture->term->out);
 }
 
-static void draw_legend(const struct picture *picture)
+/* The second shade of a pair is named where it stands in the picture. */
+static void draw_legend(const struct picture *picture, bool apart)
 {
 	const struct term *term = picture->term;
 
-	fprintf(term->out, "%*s%s right   %s%s lands wrong\n", TERM_LABEL, "",
-		glyph(term, RIGHT_A), glyph(term, WRONG_A),
-		glyph(term, WRONG_B));
+	fprintf(term->out, "%*s%s%s right%s\n", TERM_LABEL, "", glyph(term, RIGHT_A),
+		apart ? glyph(term, RIGHT_B) : "", apart ? ", MR by MR" : "");
+	fprintf(term->out, "%*s%s%s lands wrong, wrap by wrap\n", TERM_LABEL, "",
+		glyph(term, WRONG_A), glyph(term, WRONG_B));
 }
 
 void plan_draw(const struct term *term, const struct plan_report *report)
@@ -177,6 +185,6 @@ void plan_draw(const struct term *term, const struct plan_report *report)
 	if (mrg_plan_strategy(report->plan) != MRG_STRATEGY_NONE)
 		draw_pieces(&picture);
 	if (picture.single->verdict == MRG_WRAPS)
-		draw_legend(&picture);
+		draw_legend(&picture, pieces_apart(&picture));
 	fputc('\n', term->out);
 }
