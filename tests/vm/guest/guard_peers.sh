@@ -9,7 +9,7 @@
 . "$MRG_TOP/tests/vm/guest/lib.sh"
 
 limit=120
-rounds=4
+rounds=8
 [ -n "$MRG_FULL" ] || rounds=1
 report=/tmp/report
 
