@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Transfers over soft-RoCE, with real queue pairs and every byte compared: what
- * the made-up device of tests/unit cannot show.  transfer_full.c has the long
- * runs.
+ * the made-up device of tests/unit cannot show.  transfer_full.c has the large
+ * runs, transfer_soak.c the long one.
  */
 #include <mrguard/registry.h>
 
@@ -252,91 +252,6 @@ static void killed(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *
 	ok(!kit_move(p->ep, &op, 1), "and other endpoints go on");
 }
 
-struct soak {
-	struct mrg_ep *ep;
-	struct kit_buffer *l, *r;
-	uint64_t from, room;
-	double until;
-	unsigned int dice;
-	uint64_t bytes, wrong, failed, ended, submitted;
-	pthread_t thread;
-};
-
-static uint64_t soak_roll(struct soak *s, uint64_t n)
-{
-	return ((uint64_t)rand_r(&s->dice) << 16 ^ (uint64_t)rand_r(&s->dice)) % n;
-}
-
-/* Batches of up to 16, each to a place of its own; then every byte is compared. */
-static void soak_round(struct soak *s)
-{
-	uint64_t step = s->room / 16, seed = kit_mix(s->submitted), n[16];
-	bool read = soak_roll(s, 2);
-	size_t count = 1 + soak_roll(s, 16);
-	struct kit_buffer *from = read ? s->r : s->l, *to = read ? s->l : s->r;
-	struct mrg_local parts[16];
-	struct mrg_op ops[16];
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t at = s->from + i * step;
-
-		n[i] = 1 + soak_roll(s, soak_roll(s, 8) ? 3000 : step);
-		kit_fill(from->bytes + at, n[i], seed + i);
-		ops[i] = kit_op(read ? MRG_OP_READ : MRG_OP_WRITE, &parts[i], s->l, at, s->r, at, n[i]);
-		s->bytes += n[i];
-	}
-	s->submitted++;
-	s->failed += kit_move(s->ep, ops, count) != 0;
-	s->ended++;
-	for (size_t i = 0; i < count; i++)
-		s->wrong += kit_wrong(to->bytes + s->from + i * step, n[i], seed + i);
-}
-
-static void *soak_run(void *arg)
-{
-	struct soak *s = arg;
-
-	while (kit_now() < s->until)
-		soak_round(s);
-	return NULL;
-}
-
-static long resident_kb(void)
-{
-	long pages = 0, total;
-	FILE *f = fopen("/proc/self/statm", "r");
-
-	if (f && fscanf(f, "%ld %ld", &total, &pages) != 2)
-		pages = 0;
-	if (f)
-		fclose(f);
-	return pages * 4;
-}
-
-static void soak(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r, double seconds)
-{
-	struct soak both[2] = { { .ep = p->ep, .l = l, .r = r, .dice = 1 },
-				{ .ep = p->peer, .l = r, .r = l, .dice = 2 } };
-	long before = 0;
-
-	for (int i = 0; i < 2; i++) {
-		both[i].room = l->length / 2;
-		both[i].from = (uint64_t)i * both[i].room;
-		both[i].until = kit_now() + seconds;
-		pthread_create(&both[i].thread, NULL, soak_run, &both[i]);
-	}
-	usleep(1000000);
-	before = resident_kb();
-	for (int i = 0; i < 2; i++)
-		pthread_join(both[i].thread, NULL);
-	printf("# %.0f s: %llu MiB in %llu batches, resident %ld KiB after 1 s, %ld KiB at the end\n",
-	       seconds, (unsigned long long)((both[0].bytes + both[1].bytes) / MIB),
-	       (unsigned long long)(both[0].ended + both[1].ended), before, resident_kb());
-	ok(both[0].wrong + both[1].wrong == 0, "both directions at once: no byte is wrong");
-	ok(both[0].failed + both[1].failed == 0, "no batch failed");
-	ok(resident_kb() - before < 1024, "memory stays flat");
-}
-
 int main(void)
 {
 	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .timeout = 12 };
@@ -359,7 +274,6 @@ int main(void)
 	registered(&pair, &r);
 	port_down(&pair, &l, &r);
 	killed(&pair, &l, &r);
-	soak(&pair, &l, &r, full_run() ? 120 : 4);
 	kit_buffer_free(&l);
 	kit_buffer_free(&small);
 	kit_buffer_free(&r);

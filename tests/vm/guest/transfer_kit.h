@@ -126,17 +126,38 @@ static inline uint64_t kit_mix(uint64_t x)
 /* Bytes that depend on their place and on @seed. */
 static inline void kit_fill(unsigned char *p, uint64_t length, uint64_t seed)
 {
-	for (uint64_t i = 0; i < length; i++)
-		p[i] = (unsigned char)(kit_mix(seed + i / 8) >> (i % 8 * 8));
+	for (uint64_t i = 0; i < length; i += 8) {
+		uint64_t word = kit_mix(seed + i / 8);
+
+		memcpy(p + i, &word, length - i < 8 ? length - i : 8);
+	}
 }
 
 static inline uint64_t kit_wrong(const unsigned char *p, uint64_t length, uint64_t seed)
 {
 	uint64_t wrong = 0;
 
-	for (uint64_t i = 0; i < length; i++)
-		wrong += p[i] != (unsigned char)(kit_mix(seed + i / 8) >> (i % 8 * 8));
+	for (uint64_t i = 0; i < length; i += 8) {
+		uint64_t word = kit_mix(seed + i / 8), n = length - i < 8 ? length - i : 8;
+
+		if (!memcmp(p + i, &word, n))
+			continue;
+		for (uint64_t k = 0; k < n; k++)
+			wrong += p[i + k] != (unsigned char)(word >> (k * 8));
+	}
 	return wrong;
+}
+
+static inline long kit_resident_kb(void)
+{
+	long pages = 0, total;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	if (f && fscanf(f, "%ld %ld", &total, &pages) != 2)
+		pages = 0;
+	if (f)
+		fclose(f);
+	return pages * 4;
 }
 
 /* A pair of connected endpoints over the veth pair. */
