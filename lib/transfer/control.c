@@ -270,9 +270,14 @@ static uint64_t tick_all(struct mrg_transfer *transfer)
 	atomic_store(&transfer->wakes_at, NEVER);
 	now = transfer_now();
 	for (size_t i = 0; i < transfer->slot_count; i++) {
-		if (!transfer->slots[i].ep)
+		struct mrg_ep *ep = transfer->slots[i].ep;
+
+		if (!ep)
 			continue;
-		due = ep_tick(transfer, transfer->slots[i].ep, now);
+		/* One that is busy, and not due, must not hold the others up. */
+		due = atomic_load(&ep->due);
+		if (due <= now)
+			due = ep_tick(transfer, ep, now);
 		next = due < next ? due : next;
 	}
 	return next;

@@ -298,7 +298,7 @@ struct mrg_ep {
 	struct transfer_gid offered[MESSAGE_GIDS];	/* own, in HELLO */
 	struct message_port port;	/* own */
 	struct message_port peer_port;
-	uint64_t due;		/* when the control thread must look */
+	_Atomic uint64_t due;	/* when the control thread must look; set with the lock held */
 	uint64_t greet_by;	/* end of the handshake's time */
 	uint8_t *rx;
 	size_t rx_length, rx_room;

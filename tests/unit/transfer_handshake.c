@@ -331,6 +331,46 @@ static int dial(void)
 	return fd;
 }
 
+/* A busy endpoint's lock is held for most of the time. */
+static void *hold_lock(void *arg)
+{
+	struct mrg_ep *ep = arg;
+
+	pthread_mutex_lock(&ep->lock);
+	usleep(2 * SOON_MS * 1000);
+	pthread_mutex_unlock(&ep->lock);
+	return NULL;
+}
+
+static void a_busy_endpoint_holds_no_handshake_up(void **state)
+{
+	struct mrg_ep *busy, *busy_peer, *ep, *peer;
+	pthread_t thread;
+	uint64_t from;
+	int raw;
+
+	(void)state;
+	begin(&quick, &quick);
+	assert_int_equal(mrg_ep_connect(a, "127.0.0.1", port, &busy), 0);
+	assert_int_equal(mrg_listener_accept(listener, 5000, &busy_peer), 0);
+	/* Its own handshake's time is over; another's is, while it is busy. */
+	usleep(2 * QUICK_MS * 1000);
+	assert_int_equal(pthread_create(&thread, NULL, hold_lock, busy_peer), 0);
+	raw = dial();
+	usleep(2 * QUICK_MS * 1000);
+	from = fake_now();
+	assert_int_equal(mrg_ep_connect(a, "127.0.0.1", port, &ep), 0);
+	assert_int_equal(mrg_listener_accept(listener, 5000, &peer), 0);
+	assert_true(fake_now() - from < SOON_MS * MS);
+	pthread_join(thread, NULL);
+	close(raw);
+	mrg_ep_close(ep);
+	mrg_ep_close(peer);
+	mrg_ep_close(busy);
+	mrg_ep_close(busy_peer);
+	end();
+}
+
 static size_t hello(uint8_t *bytes)
 {
 	struct message message = { .type = MESSAGE_HELLO, .hello = {
@@ -541,6 +581,7 @@ int main(void)
 		FAKE_TEST(notes_come_whole_and_in_order),
 		FAKE_TEST(a_peer_that_does_not_read_is_eagain),
 		FAKE_TEST(a_listener_that_nobody_accepts_from_says_so),
+		FAKE_TEST(a_busy_endpoint_holds_no_handshake_up),
 		FAKE_TEST(hundreds_of_endpoints_meet),
 	};
 
