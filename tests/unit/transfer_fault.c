@@ -393,6 +393,29 @@ static void a_path_that_fails_three_times_is_tried_again(void **state)
 	end();
 }
 
+static void what_the_peer_calls_invalid_is_tried_again_and_told_if_it_stays(void **state)
+{
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .repeats = 2 };
+	struct mrg_result result;
+
+	(void)state;
+	for (; opts.repeats; opts.repeats--) {
+		begin(&opts);
+		faults.status = IBV_WC_REM_INV_REQ_ERR;
+		faults.fail_after = 0;
+		result = finish(start(MRG_OP_WRITE, 0, LENGTH, 0));
+		if (opts.repeats == 2) {
+			assert_int_equal(result.status, 0);
+			assert_memory_equal(local.bytes, remote.bytes, LENGTH);
+		} else {
+			assert_int_equal(result.status, -EREMOTEIO);
+			assert_int_equal(result.side, MRG_SIDE_REMOTE);
+			assert_int_equal(result.wc_status, IBV_WC_REM_INV_REQ_ERR);
+		}
+		end();
+	}
+}
+
 static void a_path_that_stays_cut_is_given_up(void **state)
 {
 	struct mrg_transfer_opts opts = { .size = sizeof(opts), .repeats = 2 };
@@ -661,6 +684,7 @@ int main(void)
 		FAKE_TEST(a_key_that_is_gone_is_named_and_the_endpoint_goes_on),
 		FAKE_TEST(a_bad_request_fails_alone),
 		FAKE_TEST(a_path_that_fails_three_times_is_tried_again),
+		FAKE_TEST(what_the_peer_calls_invalid_is_tried_again_and_told_if_it_stays),
 		FAKE_TEST(a_path_that_stays_cut_is_given_up),
 		FAKE_TEST(a_device_that_loses_completions_holds_nothing_up),
 		FAKE_TEST(who_listened_has_broken_lanes_made_again_too),
