@@ -9,8 +9,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "transfer/message.h"
-
 #include "transfer_kit.h"
 
 #define LENGTH		(66 * MIB)
@@ -65,15 +63,7 @@ static void large_batch(void)
 
 static size_t hello(unsigned char *bytes)
 {
-	struct message message = { .type = MESSAGE_HELLO, .hello = {
-		.port = { .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
-			  .mtu = IBV_MTU_1024, .reads = 1 },
-		.gids = 1, .lanes = 1, .lane = { { 4242, 7 } } } };
-
-	message.hello.gid[0].type = IBV_GID_TYPE_ROCE_V2;
-	memcpy(message.hello.gid[0].gid, (unsigned char[16]){ [10] = 0xff, [11] = 0xff,
-	       [12] = 192, [14] = 2, [15] = 1 }, 16);
-	return message_encode(&message, bytes);
+	return kit_hello((const unsigned char[]){ 192, 0, 2, 1 }, bytes);
 }
 
 static void half_client(size_t length, bool ready)

@@ -23,6 +23,7 @@
 #define CI_SECONDS	40
 #define FULL_SECONDS	3600
 #define ROUND_SECONDS	120		/* without an end: lost */
+#define PATIENCE_MS	300000		/* of handshakes, on a machine that has other work */
 #define SAMPLES		6		/* at least, however slow the machine */
 #define RSS_SLACK_KB	1024		/* malloc's own unrest */
 #define VMA_SLACK	8
@@ -403,7 +404,7 @@ static bool passer_by(uint64_t seed)
 	struct mrg_op op;
 	bool good;
 
-	if (mrg_listener_accept(pair.listener, 60000, &peer))
+	if (mrg_listener_accept(pair.listener, PATIENCE_MS, &peer))
 		bail("a passer-by did not come");
 	kit_buffer_make(&mine, &pair.a, MIB, 65536);
 	op = kit_op(MRG_OP_WRITE, &part, &mine, 3, &r, spare + 5, length);
@@ -519,7 +520,7 @@ static void soak(double seconds)
 
 int main(void)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .handshake_ms = 60000 };
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .handshake_ms = PATIENCE_MS };
 	int qps, mrs;
 
 	kit_up();
@@ -530,7 +531,7 @@ int main(void)
 	peers[0] = pair.peer;
 	for (int i = 1; i < ENDPOINTS; i++) {
 		eps[i] = kit_connect(&pair.a, pair.port);
-		if (mrg_listener_accept(pair.listener, 60000, &peers[i]))
+		if (mrg_listener_accept(pair.listener, PATIENCE_MS, &peers[i]))
 			bail("nobody came");
 	}
 	/* Cut at the borders of MRs on one side. */
