@@ -22,8 +22,8 @@
 #define GAP		64		/* between ranges, at most */
 #define CI_SECONDS	40
 #define FULL_SECONDS	3600
-#define ROUND_SECONDS	120		/* without an end: lost */
-#define PATIENCE_MS	300000		/* of handshakes, on a machine that has other work */
+#define ROUND_SECONDS	900		/* without an end: lost */
+#define PATIENCE_MS	300000		/* of passers-by, on a machine that has other work */
 #define SAMPLES		6		/* at least, however slow the machine */
 #define RSS_SLACK_KB	1024		/* malloc's own unrest */
 #define VMA_SLACK	8
@@ -400,6 +400,7 @@ static bool passer_by(uint64_t seed)
 	struct kit_buffer mine;
 	struct mrg_local part;
 	struct mrg_ep *ep = kit_connect(&pair.a, pair.port), *peer;
+	struct mrg_request *request;
 	uint64_t spare = (uint64_t)WORKERS * AREA, length = 100001 + seed % 900000;
 	struct mrg_op op;
 	bool good;
@@ -409,7 +410,8 @@ static bool passer_by(uint64_t seed)
 	kit_buffer_make(&mine, &pair.a, MIB, 65536);
 	op = kit_op(MRG_OP_WRITE, &part, &mine, 3, &r, spare + 5, length);
 	kit_fill(mine.bytes + 3, length, seed);
-	good = !kit_move(ep, &op, 1) && !kit_wrong(r.bytes + spare + 5, length, seed);
+	good = !mrg_submit(ep, &op, 1, NULL, &request) && !kit_finish(request, PATIENCE_MS) &&
+	       !kit_wrong(r.bytes + spare + 5, length, seed);
 	mrg_ep_close(ep);
 	mrg_ep_close(peer);
 	kit_buffer_free(&mine);
