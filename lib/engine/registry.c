@@ -157,7 +157,7 @@ static void each_left(struct mrg_registry *registry,
 
 int mrg_registry_close(struct mrg_registry *registry)
 {
-	int ret = 0;
+	int rest, ret = 0;
 
 	if (!registry)
 		return 0;
@@ -168,8 +168,9 @@ int mrg_registry_close(struct mrg_registry *registry)
 				    "let transfers end first", "a buffer is held");
 	index_each(&registry->index, undo_one, &ret);
 	each_left(registry, undo_one, &ret);
-	if (ret)
-		return ret;
+	rest = registry_undo_rest(registry);
+	if (ret || rest)
+		return ret ? ret : rest;
 	/* A thread may still be inside its last mrg_buffer_put(). */
 	urcu_bp_synchronize_rcu();
 	index_each(&registry->index, drop_lazy, NULL);

@@ -53,7 +53,7 @@ struct registry_ops {
 	/* Facts of a device, at opening. */
 	int (*device)(struct mrg_registry *registry, struct registry_device *device);
 	/* Makes an entry of one of @protocols and says of which.  On failure
-	 * @error is filled in. */
+	 * @error is filled in, and @entry is NULL or what could not be undone. */
 	int (*add)(struct mrg_registry *registry, struct registry_request *request,
 		   uint32_t protocols, size_t device, enum mrg_protocol *made,
 		   void **entry, struct mrg_error *error);
@@ -102,6 +102,13 @@ struct mrg_buffer {
 	_Atomic(void *) slots[];
 };
 
+/* A part of an entry that did not come about, and that did not go either. */
+struct registry_rest {
+	struct registry_rest *next;
+	enum mrg_protocol protocol;
+	void *entry;
+};
+
 struct mrg_registry {
 	struct index index;		/* read without the lock */
 	size_t device_count;
@@ -121,6 +128,7 @@ struct mrg_registry {
 	uint64_t next_generation;
 	struct mrg_buffer *making;
 	struct mrg_buffer *left;
+	struct registry_rest *rest;
 	struct mrg_registry_stats stats;
 
 	struct registry_device devices[];
@@ -171,6 +179,9 @@ int registry_make(struct mrg_buffer *buffer, struct registry_request *request,
 /** registry_undo() - all entries, last first; those that fail stay.  The first
  *  -errno, with the failure kept. */
 int registry_undo(struct mrg_buffer *buffer);
+/** registry_undo_rest() - parts of entries that did not come about.  The first
+ *  -errno, with the failure kept. */
+int registry_undo_rest(struct mrg_registry *registry);
 /** registry_missing() - which of @protocols and @devices have no entry */
 uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols,
 			  uint64_t devices);

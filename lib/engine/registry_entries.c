@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Making and undoing a record's entries: all or nothing, last first. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/registry.h"
@@ -19,10 +20,10 @@ struct progress {
 	struct mrg_error error;
 };
 
-static int keep_failure(const struct mrg_buffer *buffer, int code,
+static int keep_failure(const struct mrg_registry *registry, int code,
 			const struct mrg_error *error)
 {
-	return mrg_gpu_fail_piece(buffer->registry, code, error->piece, error->stage,
+	return mrg_gpu_fail_piece(registry, code, error->piece, error->stage,
 				  error->remedy, "%s", error->cause);
 }
 
@@ -31,18 +32,37 @@ static void show_entry(struct mrg_buffer *buffer, size_t slot, void *entry)
 	atomic_store_explicit(&buffer->slots[slot], entry, memory_order_release);
 }
 
+/* It covers a part of the range alone, so no record may have it. */
+static void keep_rest(struct mrg_registry *registry, enum mrg_protocol protocol, void *entry)
+{
+	struct registry_rest *rest = malloc(sizeof(*rest));
+
+	if (!rest)
+		return;
+	pthread_mutex_lock(&registry->lock);
+	*rest = (struct registry_rest){ registry->rest, protocol, entry };
+	registry->rest = rest;
+	registry->stats.leftover++;
+	pthread_mutex_unlock(&registry->lock);
+}
+
 static int make_entry(struct progress *progress, uint32_t protocols, size_t device)
 {
 	struct mrg_registry *registry = progress->buffer->registry;
 	enum mrg_protocol made = MRG_PROTO_NONE;
+	void *entry = NULL;
 	int ret;
 
 	ret = registry->ops->add(registry, progress->request, protocols, device, &made,
-				 &progress->entries[progress->count],
-				 &progress->error);
-	if (!ret)
-		progress->slots[progress->count++] = registry_slot(registry, made, device);
-	return ret;
+				 &entry, &progress->error);
+	if (ret) {
+		if (entry)
+			keep_rest(registry, made, entry);
+		return ret;
+	}
+	progress->entries[progress->count] = entry;
+	progress->slots[progress->count++] = registry_slot(registry, made, device);
+	return 0;
 }
 
 static int make_verbs(struct progress *progress, uint64_t devices)
@@ -100,7 +120,7 @@ int registry_make(struct mrg_buffer *buffer, struct registry_request *request,
 	registry_request_end(buffer->registry, request);
 	if (ret) {
 		roll_back(&progress);
-		return keep_failure(buffer, ret, &progress.error);
+		return keep_failure(buffer->registry, ret, &progress.error);
 	}
 	show_all(&progress);
 	return 0;
@@ -122,7 +142,29 @@ int registry_undo(struct mrg_buffer *buffer)
 			first_error = error;
 		}
 	}
-	return first ? keep_failure(buffer, first, &first_error) : 0;
+	return first ? keep_failure(buffer->registry, first, &first_error) : 0;
+}
+
+int registry_undo_rest(struct mrg_registry *registry)
+{
+	struct registry_rest **at = &registry->rest, *rest;
+	struct mrg_error error, first_error;
+	int ret, first = 0;
+
+	while ((rest = *at)) {
+		ret = registry->ops->remove(registry, rest->protocol, rest->entry, &error);
+		if (!ret) {
+			*at = rest->next;
+			free(rest);
+			registry->stats.leftover--;
+			continue;
+		}
+		at = &rest->next;
+		if (!first)
+			first_error = error;
+		first = first ? first : ret;
+	}
+	return first ? keep_failure(registry, first, &first_error) : 0;
 }
 
 uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols,

@@ -160,9 +160,11 @@ int verbs_add(struct mrg_registry *registry, struct registry_request *request,
 		return 0;
 	}
 	region_failure(registry, device, ret, error);
-	/* Fresh MRs have no windows bound, so this does not fail. */
-	dereg_all(entry);
-	free(entry);
+	/* A device may refuse for reasons of its own. */
+	if (dereg_all(entry))
+		*out = entry;
+	else
+		free(entry);
 	return ret;
 }
 

@@ -178,6 +178,44 @@ static void several_dmabufs_make_one_buffer(void **state)
 	unit_vmm_free(vmm);
 }
 
+/* The third DMA-BUF is refused, and the device does not let go of the first. */
+static void an_mr_that_cannot_be_undone_is_kept_and_tried_again(void **state)
+{
+	static const struct unit_chunk alike[] = {
+		{ .size = 4 * MIB, .handle_types = 1, .rdma = true },
+		{ .size = 4 * MIB, .handle_types = 1, .rdma = true },
+		{ .size = 4 * MIB, .handle_types = 1, .rdma = true },
+	};
+	const struct mrg_buffer_opts opts = { .size = sizeof(opts), .protocols = VERBS,
+					      .access = all_access };
+	struct unit_vmm vmm = unit_vmm(alike, 3);
+	struct mrg_registry_stats stats;
+	struct mrg_buffer *buffer = NULL;
+
+	(void)state;
+	double_gpu.dmabuf_refusals = 1;
+	host.dmabuf_size = 4 * MIB;
+	host.fail_call = 3;
+	host.fail_errno = EINVAL;
+	host.dereg_fails = 1;
+	assert_int_equal(mrg_buffer_register(registry, vmm.addr, vmm.size, &opts, &buffer), -EINVAL);
+	assert_null(buffer);
+	assert_int_equal(host.live_count, 1);
+	mrg_registry_stats(registry, &stats);
+	assert_int_equal(stats.leftover, 1);
+	/* It is no part of a later registration of the range. */
+	host.fail_call = 0;
+	double_gpu.dmabuf_refusals = 1;
+	buffer = must_reg(vmm.addr, vmm.size, VERBS, 0);
+	assert_int_equal(host.live_count, 7);
+	assert_int_equal(mrg_buffer_unregister(buffer, 0), 0);
+	host.dereg_fails = host.dereg_calls + 1;
+	assert_int_equal(mrg_registry_close(registry), -EBUSY);
+	assert_int_equal(host.live_count, 1);
+	unit_vmm_free(vmm);
+	/* tear_down() closes, and finds no MR. */
+}
+
 #define ON_DOUBLES(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -188,6 +226,7 @@ int main(void)
 		ON_DOUBLES(memory_of_cudamalloc_is_shared_by_ipc),
 		ON_DOUBLES(a_share_that_the_memory_is_not_for_is_named),
 		ON_DOUBLES(several_dmabufs_make_one_buffer),
+		ON_DOUBLES(an_mr_that_cannot_be_undone_is_kept_and_tried_again),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
