@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A descriptor from bytes that may be anything. */
-#include <endian.h>
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -11,67 +9,29 @@
 
 #include "engine/descriptor_wire.h"
 #include "engine/error.h"
+#include "engine/le_reader.h"
 
 #define STAGE		"read descriptor"
 #define PASS_ON		"pass the bytes on as they are"
 #define SAME_VERSION	"run the same version of libmrguard on both sides"
 
-/* What is left to read.  Once short, it stays short, and reads give zeros. */
-struct reader {
-	const uint8_t *at;
-	size_t left;
-	bool cut;
+struct decoder {
+	struct le_reader bytes;
 	struct mrg_error *error;
 };
 
-static void take(struct reader *in, void *to, size_t length)
-{
-	if (in->cut || length > in->left) {
-		in->cut = true;
-		memset(to, 0, length);
-		return;
-	}
-	memcpy(to, in->at, length);
-	in->at += length;
-	in->left -= length;
-}
-
-static uint16_t take16(struct reader *in)
-{
-	uint16_t value;
-
-	take(in, &value, sizeof(value));
-	return le16toh(value);
-}
-
-static uint32_t take32(struct reader *in)
-{
-	uint32_t value;
-
-	take(in, &value, sizeof(value));
-	return le32toh(value);
-}
-
-static uint64_t take64(struct reader *in)
-{
-	uint64_t value;
-
-	take(in, &value, sizeof(value));
-	return le64toh(value);
-}
-
-static int damaged(const struct reader *in, const char *what)
+static int damaged(const struct decoder *in, const char *what)
 {
 	return engine_error(in->error, -EBADMSG, STAGE, PASS_ON,
 			    "the descriptor is damaged: %s", what);
 }
 
 /* Names go to terminals and into logs: visible ASCII, then zeros. */
-static bool take_name(struct reader *in, char name[DESC_NAME])
+static bool take_name(struct decoder *in, char name[DESC_NAME])
 {
 	size_t length;
 
-	take(in, name, DESC_NAME);
+	le_bytes(&in->bytes, name, DESC_NAME);
 	length = strnlen(name, DESC_NAME);
 	if (length == DESC_NAME)
 		return false;
@@ -123,12 +83,12 @@ static int check_envelope(const uint8_t *bytes, size_t length,
 			    le32toh(check), crc);
 }
 
-static int take_pieces(struct reader *in, const struct mrg_descriptor *desc,
+static int take_pieces(struct decoder *in, const struct mrg_descriptor *desc,
 		       struct mrg_desc_device *device, uint32_t count)
 {
 	uint64_t start = 0;
 
-	if (!count || count > MRG_DESC_MAX_PIECES || in->left / DESC_PIECE < count)
+	if (!count || count > MRG_DESC_MAX_PIECES || in->bytes.left / DESC_PIECE < count)
 		return damaged(in, "a device has another number of pieces");
 	device->pieces = calloc(count, sizeof(*device->pieces));
 	if (!device->pieces)
@@ -138,9 +98,9 @@ static int take_pieces(struct reader *in, const struct mrg_descriptor *desc,
 	for (uint32_t i = 0; i < count; i++) {
 		struct mrg_desc_piece *piece = &device->pieces[i];
 
-		piece->wire = take64(in);
-		piece->length = take64(in);
-		piece->rkey = take32(in);
+		piece->wire = le_u64(&in->bytes);
+		piece->length = le_u64(&in->bytes);
+		piece->rkey = le_u32(&in->bytes);
 		piece->start = start;
 		if (!piece->length || piece->length > desc->length - start ||
 		    piece->wire > UINT64_MAX - (piece->length - 1))
@@ -155,20 +115,20 @@ static int take_pieces(struct reader *in, const struct mrg_descriptor *desc,
 /* enum ibv_link_layer; unspecified is what old drivers say of InfiniBand. */
 #define LAST_LINK_LAYER 2
 
-static int take_device(struct reader *in, const struct mrg_descriptor *desc,
+static int take_device(struct decoder *in, const struct mrg_descriptor *desc,
 		       struct mrg_desc_device *device)
 {
 	bool named = take_name(in, device->name);
 	uint16_t zero16;
 	uint8_t kinds[4];
 
-	take(in, &device->guid, sizeof(device->guid));
-	take(in, device->gid, sizeof(device->gid));
-	take(in, kinds, sizeof(kinds));
-	device->lid = take16(in);
-	zero16 = take16(in);
-	device->access = take32(in);
-	if (in->cut)
+	le_bytes(&in->bytes, &device->guid, sizeof(device->guid));
+	le_bytes(&in->bytes, device->gid, sizeof(device->gid));
+	le_bytes(&in->bytes, kinds, sizeof(kinds));
+	device->lid = le_u16(&in->bytes);
+	zero16 = le_u16(&in->bytes);
+	device->access = le_u32(&in->bytes);
+	if (in->bytes.bad)
 		return damaged(in, "a device is cut short");
 	if (!named || !kinds[2] || kinds[3] || zero16)
 		return damaged(in, "a device's fields are none");
@@ -179,10 +139,10 @@ static int take_device(struct reader *in, const struct mrg_descriptor *desc,
 	device->gid_type = (enum mrg_gid_type)kinds[0];
 	device->link_layer = kinds[1];
 	device->port = kinds[2];
-	return take_pieces(in, desc, device, take32(in));
+	return take_pieces(in, desc, device, le_u32(&in->bytes));
 }
 
-static int take_devices(struct reader *in, struct mrg_descriptor *desc,
+static int take_devices(struct decoder *in, struct mrg_descriptor *desc,
 			size_t count)
 {
 	if (!count)
@@ -202,12 +162,12 @@ static int take_devices(struct reader *in, struct mrg_descriptor *desc,
 	return 0;
 }
 
-static int take_share(struct reader *in, const struct mrg_descriptor *desc,
+static int take_share(struct decoder *in, const struct mrg_descriptor *desc,
 		      struct mrg_desc_share *share)
 {
-	uint32_t protocol = take32(in), length = take32(in);
+	uint32_t protocol = le_u32(&in->bytes), length = le_u32(&in->bytes);
 
-	if (in->cut || !length || length > MRG_DESC_MAX_SHARE || length > in->left)
+	if (in->bytes.bad || !length || length > MRG_DESC_MAX_SHARE || length > in->bytes.left)
 		return damaged(in, "a share is cut short");
 	if (protocol <= MRG_PROTO_VERBS || protocol >= MRG_PROTO_COUNT)
 		return engine_error(in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
@@ -219,13 +179,13 @@ static int take_share(struct reader *in, const struct mrg_descriptor *desc,
 	if (!share->bytes)
 		return engine_error(in->error, -ENOMEM, STAGE, "",
 				    "no memory for a share of %u bytes", length);
-	take(in, share->bytes, length);
+	le_bytes(&in->bytes, share->bytes, length);
 	share->length = length;
 	share->protocol = (enum mrg_protocol)protocol;
 	return 0;
 }
 
-static int take_shares(struct reader *in, struct mrg_descriptor *desc,
+static int take_shares(struct decoder *in, struct mrg_descriptor *desc,
 		       size_t count)
 {
 	if (!count)
@@ -246,25 +206,25 @@ static int take_shares(struct reader *in, struct mrg_descriptor *desc,
 	return 0;
 }
 
-static int take_all(struct reader *in, struct mrg_descriptor *desc)
+static int take_all(struct decoder *in, struct mrg_descriptor *desc)
 {
 	uint16_t devices, shares, zero;
 	bool named;
 	int ret;
 
-	in->at += 10;
-	in->left -= 10;
-	devices = take16(in);
-	take32(in);		/* the envelope's */
-	take32(in);
-	shares = take16(in);
-	zero = take16(in);
-	desc->addr = take64(in);
-	desc->length = take64(in);
-	take(in, desc->boot, sizeof(desc->boot));
+	in->bytes.at += 10;
+	in->bytes.left -= 10;
+	devices = le_u16(&in->bytes);
+	le_u32(&in->bytes);		/* the envelope's */
+	le_u32(&in->bytes);
+	shares = le_u16(&in->bytes);
+	zero = le_u16(&in->bytes);
+	desc->addr = le_u64(&in->bytes);
+	desc->length = le_u64(&in->bytes);
+	le_bytes(&in->bytes, desc->boot, sizeof(desc->boot));
 	named = take_name(in, desc->host);
-	desc->instance = take64(in);
-	desc->generation = take64(in);
+	desc->instance = le_u64(&in->bytes);
+	desc->generation = le_u64(&in->bytes);
 	if (!named || zero)
 		return damaged(in, "its host name is none");
 	if (!desc->length || desc->addr > UINT64_MAX - (desc->length - 1))
@@ -272,7 +232,7 @@ static int take_all(struct reader *in, struct mrg_descriptor *desc)
 	ret = take_devices(in, desc, devices);
 	if (!ret)
 		ret = take_shares(in, desc, shares);
-	if (!ret && in->left)
+	if (!ret && in->bytes.left)
 		ret = damaged(in, "bytes are left over");
 	return ret;
 }
@@ -280,7 +240,7 @@ static int take_all(struct reader *in, struct mrg_descriptor *desc)
 int mrg_descriptor_decode(const void *bytes, size_t length,
 			  struct mrg_descriptor *desc, struct mrg_error *error)
 {
-	struct reader in = { .at = bytes, .left = length, .error = error };
+	struct decoder in = { .bytes = { .at = bytes, .left = length }, .error = error };
 	struct mrg_descriptor found = { 0 };
 	int ret = check_envelope(bytes, length, error);
 

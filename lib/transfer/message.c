@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "engine/le_reader.h"
 #include "transfer/message.h"
 
 #define MAGIC		0x5847524dU	/* "MRGX" */
@@ -43,60 +44,10 @@ static void put64(uint8_t **at, uint64_t value)
 
 /* ---- reading ---- */
 
-struct reader {
-	const uint8_t *at;
-	size_t left;
-	bool bad;
-};
-
-static void get(struct reader *r, void *bytes, size_t length)
-{
-	if (length > r->left) {
-		r->bad = true;
-		memset(bytes, 0, length);
-		return;
-	}
-	memcpy(bytes, r->at, length);
-	r->at += length;
-	r->left -= length;
-}
-
-static uint8_t get8(struct reader *r)
-{
-	uint8_t value;
-
-	get(r, &value, sizeof(value));
-	return value;
-}
-
-static uint16_t get16(struct reader *r)
-{
-	uint16_t value;
-
-	get(r, &value, sizeof(value));
-	return le16toh(value);
-}
-
-static uint32_t get32(struct reader *r)
-{
-	uint32_t value;
-
-	get(r, &value, sizeof(value));
-	return le32toh(value);
-}
-
-static uint64_t get64(struct reader *r)
-{
-	uint64_t value;
-
-	get(r, &value, sizeof(value));
-	return le64toh(value);
-}
-
 /* A text fills its place; what a terminal would obey is taken out. */
-static void get_text(struct reader *r, char *text, size_t size)
+static void get_text(struct le_reader *r, char *text, size_t size)
 {
-	get(r, text, size);
+	le_bytes(r, text, size);
 	text[size - 1] = '\0';
 	for (; *text; text++)
 		if ((unsigned char)*text < ' ' || *text == 0x7f)
@@ -111,10 +62,10 @@ static void put_lane(uint8_t **at, const struct message_lane *lane)
 	put32(at, lane->psn);
 }
 
-static void get_lane(struct reader *r, struct message_lane *lane)
+static void get_lane(struct le_reader *r, struct message_lane *lane)
 {
-	lane->qpn = get32(r);
-	lane->psn = get32(r);
+	lane->qpn = le_u32(r);
+	lane->psn = le_u32(r);
 	if (lane->qpn > MAX_QPN || lane->psn > MAX_QPN)
 		r->bad = true;
 }
@@ -129,14 +80,14 @@ static void put_port(uint8_t **at, const struct message_port *port)
 	put8(at, port->reads);
 }
 
-static void get_port(struct reader *r, struct message_port *port)
+static void get_port(struct le_reader *r, struct message_port *port)
 {
-	get(r, port->gid, sizeof(port->gid));
-	port->lid = get32(r);
-	port->ethernet = get8(r);
-	port->gid_type = get8(r);
-	port->mtu = get8(r);
-	port->reads = get8(r);
+	le_bytes(r, port->gid, sizeof(port->gid));
+	port->lid = le_u32(r);
+	port->ethernet = le_u8(r);
+	port->gid_type = le_u8(r);
+	port->mtu = le_u8(r);
+	port->reads = le_u8(r);
 	if (port->lid > UINT16_MAX || port->ethernet > 1 || port->gid_type > IBV_GID_TYPE_ROCE_V2 ||
 	    port->mtu < IBV_MTU_256 || port->mtu > IBV_MTU_4096)
 		r->bad = true;
@@ -157,32 +108,32 @@ static void put_hello(uint8_t **at, const struct message_hello *hello)
 		put_lane(at, &hello->lane[i]);
 }
 
-static void get_gids(struct reader *r, struct message_hello *hello)
+static void get_gids(struct le_reader *r, struct message_hello *hello)
 {
-	hello->gids = get32(r);
+	hello->gids = le_u32(r);
 	if (hello->gids > MESSAGE_GIDS) {
 		r->bad = true;
 		return;
 	}
 	for (uint32_t i = 0; i < hello->gids; i++) {
-		get(r, hello->gid[i].gid, sizeof(hello->gid[i].gid));
-		hello->gid[i].type = get8(r);
+		le_bytes(r, hello->gid[i].gid, sizeof(hello->gid[i].gid));
+		hello->gid[i].type = le_u8(r);
 		if (hello->gid[i].type > IBV_GID_TYPE_ROCE_V2)
 			r->bad = true;
 	}
 }
 
-static void get_hello(struct reader *r, struct message_hello *hello)
+static void get_hello(struct le_reader *r, struct message_hello *hello)
 {
 	get_port(r, &hello->port);
 	get_gids(r, hello);
-	hello->taken = get32(r);
+	hello->taken = le_u32(r);
 	if (hello->taken >= MESSAGE_GIDS)
 		r->bad = true;
 	if (r->bad)
 		return;
 	get_text(r, hello->name, sizeof(hello->name));
-	hello->lanes = get32(r);
+	hello->lanes = le_u32(r);
 	if (!hello->lanes || hello->lanes > MESSAGE_LANES) {
 		r->bad = true;
 		return;
@@ -199,16 +150,16 @@ static void put_offer(uint8_t **at, const struct message_offer *offer)
 	put_lane(at, &offer->lane);
 }
 
-static void get_step(struct reader *r, struct message_offer *offer)
+static void get_step(struct le_reader *r, struct message_offer *offer)
 {
 	memset(offer, 0, sizeof(*offer));
-	offer->index = get32(r);
-	offer->epoch = get32(r);
+	offer->index = le_u32(r);
+	offer->epoch = le_u32(r);
 	if (offer->index >= MESSAGE_LANES)
 		r->bad = true;
 }
 
-static void get_offer(struct reader *r, struct message_offer *offer)
+static void get_offer(struct le_reader *r, struct message_offer *offer)
 {
 	get_step(r, offer);
 	get_port(r, &offer->port);
@@ -222,9 +173,9 @@ static void put_refusal(uint8_t **at, const struct message_refusal *refusal)
 	put(at, refusal->remedy, sizeof(refusal->remedy));
 }
 
-static void get_refusal(struct reader *r, struct message_refusal *refusal)
+static void get_refusal(struct le_reader *r, struct message_refusal *refusal)
 {
-	refusal->code = (int32_t)get32(r);
+	refusal->code = (int32_t)le_u32(r);
 	get_text(r, refusal->cause, sizeof(refusal->cause));
 	get_text(r, refusal->remedy, sizeof(refusal->remedy));
 	if (refusal->code >= 0 || refusal->code < -4095)
@@ -262,7 +213,7 @@ static void put_body(uint8_t **at, const struct message *message)
 	}
 }
 
-static void get_note(struct reader *r, struct message_bytes *note)
+static void get_note(struct le_reader *r, struct message_bytes *note)
 {
 	note->bytes = r->at;
 	note->length = r->left;
@@ -270,7 +221,7 @@ static void get_note(struct reader *r, struct message_bytes *note)
 	r->left = 0;
 }
 
-static void get_body(struct reader *r, struct message *message)
+static void get_body(struct le_reader *r, struct message *message)
 {
 	switch (message->type) {
 	case MESSAGE_HELLO:
@@ -293,7 +244,7 @@ static void get_body(struct reader *r, struct message *message)
 		break;
 	case MESSAGE_REVOKE:
 	case MESSAGE_REVOKED:
-		message->generation = get64(r);
+		message->generation = le_u64(r);
 		break;
 	case MESSAGE_READY:
 	case MESSAGE_BYE:
@@ -317,12 +268,12 @@ size_t message_encode(const struct message *message, uint8_t *out)
 	return (size_t)(at - out);
 }
 
-static int get_head(struct reader *r, enum message_type *type, uint32_t *body)
+static int get_head(struct le_reader *r, enum message_type *type, uint32_t *body)
 {
-	uint32_t magic = get32(r);
-	uint16_t version = get16(r), number = get16(r);
+	uint32_t magic = le_u32(r);
+	uint16_t version = le_u16(r), number = le_u16(r);
 
-	*body = get32(r);
+	*body = le_u32(r);
 	if (magic != MAGIC)
 		return -EPROTO;
 	if (version != MESSAGE_VERSION && number != MESSAGE_REFUSED)
@@ -335,7 +286,7 @@ static int get_head(struct reader *r, enum message_type *type, uint32_t *body)
 
 ssize_t message_length(const uint8_t *bytes, size_t length)
 {
-	struct reader r = { bytes, length, false };
+	struct le_reader r = { bytes, length, false };
 	enum message_type type;
 	uint32_t body;
 	int ret;
@@ -348,7 +299,7 @@ ssize_t message_length(const uint8_t *bytes, size_t length)
 
 int message_decode(const uint8_t *bytes, size_t length, struct message *message)
 {
-	struct reader r = { bytes, length, false };
+	struct le_reader r = { bytes, length, false };
 	uint32_t body;
 	int ret;
 
