@@ -65,13 +65,13 @@ both() {
 port=19000
 write_bw() {
 	port=$((port + 1))
-	both $port ib_write_bw -d rxe_ra -p $port -s 65536 -n 300 -- \
-		ib_write_bw -d rxe_rb -p $port -s 65536 -n 300 192.0.2.1
+	both $port ib_write_bw -F -d rxe_ra -p $port -s 65536 -n 300 -- \
+		ib_write_bw -F -d rxe_rb -p $port -s 65536 -n 300 192.0.2.1
 }
 send_lat() {
 	port=$((port + 1))
-	both $port ib_send_lat -d rxe_ra -p $port -s 4096 -n 300 -- \
-		ib_send_lat -d rxe_rb -p $port -s 4096 -n 300 192.0.2.1
+	both $port ib_send_lat -F -d rxe_ra -p $port -s 4096 -n 300 -- \
+		ib_send_lat -F -d rxe_rb -p $port -s 4096 -n 300 192.0.2.1
 }
 ucx() {
 	port=$((port + 1))
