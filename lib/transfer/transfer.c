@@ -24,7 +24,8 @@
 #define REPEATS		4
 #define TIMEOUT		14
 #define TIMEOUT_MAX	31
-#define RETRIES		8
+#define RETRIES		7
+#define RETRIES_MAX	8	/* the field has 3 bits */
 #define SGES		16	/* ranges of a work request, at most */
 #define INLINE		128	/* bytes; a device may take less */
 #define READS_MAX	255	/* the field's size */
@@ -132,7 +133,7 @@ static int check_opts(const struct mrg_transfer_opts *o)
 		{ "depth", o->depth, DEPTH_MAX },
 		{ "slice", o->slice, SLICE_MAX },
 		{ "timeout", o->timeout, TIMEOUT_MAX },
-		{ "retry_count", o->retry_count, RETRIES },
+		{ "retry_count", o->retry_count, RETRIES_MAX },
 		{ "traffic_class", o->traffic_class, UINT8_MAX },
 		{ "service_level", o->service_level, 15 },
 		{ "reserved", o->reserved, 0 },

@@ -47,9 +47,9 @@ struct mrg_buffer;	/* <mrguard/registry.h> */
  * @repeats:	how often a slice is repeated that failed on its way, plus one;
  *		1 = never [4]
  * @timeout, @retry_count: of the queue pairs: 4.096 us * 2^timeout before a
- *		packet is repeated [14: 67 ms], how often plus one, at most 8 [8].
- *		Soft RoCE takes 8 as for ever (rxe_comp.c): a peer whose host is
- *		gone is then noticed by the connection, after 10 s.
+ *		packet is repeated [14: 67 ms], how often plus one, at most 8 [7].
+ *		Soft RoCE takes 8 as for ever (rxe_comp.c): a path that is cut, or
+ *		a peer's GID that has moved, would never be noticed.
  * @traffic_class, @service_level: of the queue pairs [0]
  */
 struct mrg_transfer_opts {
