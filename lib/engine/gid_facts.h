@@ -31,6 +31,8 @@ struct mrg_gid_facts {
 	struct mrg_tree *tree;
 	struct nl_sock *socket;		/* live */
 	struct gid_recorded *recorded;	/* otherwise */
+	const long *only;		/* places of tables to read; NULL: all */
+	size_t only_count;
 };
 
 /**

@@ -152,6 +152,14 @@ static int by_preference(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
+static bool is_wanted(const struct mrg_gid_facts *facts, long index)
+{
+	for (size_t i = 0; i < facts->only_count; i++)
+		if (facts->only[i] == index)
+			return true;
+	return !facts->only;
+}
+
 static ssize_t read_table(const struct port *port, char **names, ssize_t count,
 			  struct mrg_gid_entry **out)
 {
@@ -165,7 +173,7 @@ static ssize_t read_table(const struct port *port, char **names, ssize_t count,
 		long index = strtol(names[i], &end, 10);
 
 		if (!*end && end != names[i] && index >= 0 && index < INT_MAX &&
-		    read_entry(port, (int)index, &entries[found]))
+		    is_wanted(port->facts, index) && read_entry(port, (int)index, &entries[found]))
 			found++;
 	}
 	/* InfiniBand's are of one kind, and the subnet's own comes first. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/gid_facts.h"
 #include "transfer/transfer.h"
 
 static bool is_ipv4(const uint8_t *gid)
@@ -129,11 +130,17 @@ int gid_choose(struct ibv_context *verbs, uint8_t port,
 {
 	static const uint8_t types[] = { IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V1 };
 	struct mrg_gid_facts *facts;
+	long valid[OWN_GIDS];
 	int ret = -ENODATA;
 
 	if (mrg_gid_open(&facts, NULL))
 		return gid_match(verbs, port, own, own_count, peers, peer_count,
 				 mine, theirs, error);
+	/* Tables are sparse, rxe's has 1,024 places: a file for each is slow. */
+	for (int i = 0; i < own_count; i++)
+		valid[i] = own[i].index;
+	facts->only = valid;
+	facts->only_count = (size_t)own_count;
 	for (size_t i = 0; i < sizeof(types) && ret == -ENODATA; i++)
 		ret = ask_routes(facts, verbs, port, types[i], own, own_count,
 				 peers, peer_count, mine, theirs, error);

@@ -14,7 +14,6 @@
 
 #include "transfer/transfer.h"
 
-#define OWN_GIDS	256
 #define ANSWER_MS	1000	/* routes can change */
 #define UNACCEPTED_MAX	1024	/* peers of a listener */
 #define NOTES_MAX	(64u << 20)

@@ -32,6 +32,7 @@
 #include "transfer/message.h"
 
 #define LANES_MAX	MESSAGE_LANES
+#define OWN_GIDS	256	/* of a port, at most */
 #define NEVER		UINT64_MAX
 #define MS		1000000ULL	/* in ns */
 
