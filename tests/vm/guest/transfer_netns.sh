@@ -24,8 +24,7 @@ down() {
 	rmmod rdma_rxe
 } 2>/dev/null
 
-modprobe -q crc32_generic
-modprobe rdma_rxe
+rxe_load
 plan 6
 if ! { rdma system set netns exclusive && ip link add nxa type veth peer name nxb &&
 	side a 1 && side b 2; } >&2; then
@@ -39,13 +38,8 @@ if ! { rdma dev set rxn_a netns a && rdma dev set rxn_b netns b; } 2>refused; th
 	done
 	exit
 fi
-# The kernel fills the GID tables a while later.
 for side in a b; do
-	for _ in $(seq 100); do
-		# shellcheck disable=SC2016 # the name is for the shell in the namespace
-		ip netns exec $side sh -c 'grep -qs 0000:ffff: /sys/class/infiniband/rxn_$0/ports/1/gids/[0-7]' $side && break
-		sleep 0.1
-	done
+	gid_comes rxn_$side ip netns exec $side
 done
 is "$(ip netns exec a rdma dev | grep -c rxn_)" 1 "each namespace sees its own device alone"
 head -c 3000001 /dev/urandom >source

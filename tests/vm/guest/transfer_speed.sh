@@ -12,24 +12,7 @@ got=$MRG_OUT/speed-runs
 mkdir -p "$got"
 
 pair_up() {
-	local i f
-	modprobe -q crc32_generic
-	modprobe rdma_rxe || return
-	ip link add rxa type veth peer name rxb || return
-	for f in all default rxa rxb; do
-		sysctl -qw net.ipv4.conf.$f.rp_filter=0 net.ipv4.conf.$f.accept_local=1
-	done
-	for i in a:1 b:2; do
-		ip link set "rx${i%:*}" mtu 4200
-		ip addr add "192.0.2.${i#*:}/24" dev "rx${i%:*}"
-		ip link set "rx${i%:*}" up
-		rdma link add "rxe_${i%:*}" type rxe netdev "rx${i%:*}" || return
-		# The kernel fills its GID table a while later.
-		for _ in $(seq 100); do
-			grep -qs 0000:ffff: /sys/class/infiniband/"rxe_${i%:*}"/ports/1/gids/[0-7] && break
-			sleep 0.1
-		done
-	done
+	rxe_pair rxa rxb || return
 	# Which entry of the GID table has the IPv4 address.
 	gid=$(grep -l '^0000:0000:0000:0000:0000:ffff' /sys/class/infiniband/rxe_a/ports/1/gids/* | head -1)
 	gid=${gid##*/}

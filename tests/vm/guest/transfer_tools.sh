@@ -5,27 +5,6 @@
 cd /tmp || exit
 server=''
 
-pair_up() {
-	local i f
-	modprobe -q crc32_generic
-	modprobe rdma_rxe || return
-	ip link add rxa type veth peer name rxb || return
-	for f in all default rxa rxb; do
-		sysctl -qw net.ipv4.conf.$f.rp_filter=0 net.ipv4.conf.$f.accept_local=1
-	done
-	for i in a:1 b:2; do
-		ip link set "rx${i%:*}" mtu 4200
-		ip addr add "192.0.2.${i#*:}/24" dev "rx${i%:*}"
-		ip link set "rx${i%:*}" up
-		rdma link add "rxe_${i%:*}" type rxe netdev "rx${i%:*}" || return
-		# The kernel fills its GID table a while later.
-		for _ in $(seq 100); do
-			grep -qs 0000:ffff: /sys/class/infiniband/"rxe_${i%:*}"/ports/1/gids/[0-7] && break
-			sleep 0.1
-		done
-	done
-}
-
 # serve ARGUMENT...: on rxe_b, any free port
 serve() {
 	mrguard serve --device=rxe_b --listen=192.0.2.2 --port=0 "$@" >serve.log 2>serve.err &
@@ -47,7 +26,7 @@ copy() {
 }
 
 plan 17
-try "two devices come up" pair_up
+try "two devices come up" rxe_pair rxa rxb
 head -c 9000001 /dev/urandom >source
 cp source kept
 
