@@ -220,7 +220,8 @@ static void there_is_no_mapping_where_there_are_no_bytes(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_ptr_equal(mmap(NULL, page, PROT_READ, MAP_PRIVATE, real, 0), MAP_FAILED);
 	assert_int_equal(errno, EINVAL);
-	assert_ptr_equal(mmap(NULL, 2 * page, PROT_READ, MAP_SHARED, real, (off_t)(4 * GIB - page)), MAP_FAILED);
+	assert_ptr_equal(mmap(NULL, 2 * page, PROT_READ, MAP_SHARED, real,
+			      (off_t)(4 * GIB - page)), MAP_FAILED);
 	assert_int_equal(errno, EINVAL);
 	close(fake);
 	close(real);
