@@ -122,13 +122,13 @@ static void vmas_of_others_are_for_the_privileged_and_ones_own_for_all(void **st
 
 static void the_unprivileged_get_no_block_addresses_of_a_dmabuf(void **state)
 {
-	struct mrg_ioc_run run = { 0x100000000, 64 * KIB };
+	struct mrg_ioc_run run = { 0x100000000, 16 * PAGE };
 	struct mrg_ioc_blocks arg = blocks_of(NULL, 0, 0x700000000000, 0), given;
 	uint64_t out[16];
 
 	(void)state;
 	arg.flags = MRG_BLOCKS_DMABUF;
-	arg.dmabuf_fd = make_buffer("64K@0x100000000,fake");
+	arg.dmabuf_fd = make_pages(0x100000000);
 	arg.importer = importer;
 	arg.pgsz_bitmap = PAGE;
 	arg.blocks = (uintptr_t)out;
@@ -162,7 +162,7 @@ static int find_address_by_page_sizes(int fd, uint64_t *right)
 	arg.flags = MRG_BLOCKS_DMABUF;
 	arg.dmabuf_fd = fd;
 	arg.importer = importer;
-	for (unsigned int bit = 12; bit < 40; bit++) {
+	for (unsigned int bit = PAGE_BITS; bit < 40; bit++) {
 		arg.pgsz_bitmap = 2ULL << bit;
 		ret = call_as_nobody(MRG_IOC_BLOCKS, &arg);
 		if (ret)
@@ -182,7 +182,7 @@ static void the_unprivileged_cannot_find_addresses_by_page_sizes(void **state)
 
 	(void)state;
 	arg.flags = MRG_BLOCKS_DMABUF;
-	arg.dmabuf_fd = make_buffer("64K@0x1234567000,fake");
+	arg.dmabuf_fd = make_pages(0x1234500000 + PAGE);
 	arg.importer = importer;
 	assert_int_equal(find_address_by_page_sizes(arg.dmabuf_fd, &found), -EPERM);
 	assert_int_equal(found, 0);
@@ -191,7 +191,7 @@ static void the_unprivileged_cannot_find_addresses_by_page_sizes(void **state)
 		assert_int_equal(call(MRG_IOC_BLOCKS, &arg), 0);
 		assert_int_equal(call_as_nobody(MRG_IOC_BLOCKS, &arg), -EPERM);
 	}
-	for (unsigned int limit = 12; limit < 64; limit++) {
+	for (unsigned int limit = PAGE_BITS; limit < 64; limit++) {
 		arg.pgsz_bitmap = ~0ULL >> (63 - limit) & ~(PAGE - 1);
 		assert_int_equal(call_as_nobody(MRG_IOC_BLOCKS, &arg), 0);
 		assert_int_equal(arg.page_size, PAGE);
@@ -203,7 +203,7 @@ static void the_unprivileged_cannot_find_addresses_by_page_sizes(void **state)
 static void root_of_another_namespace_is_nobody_here(void **state)
 {
 	struct mrg_ioc_run run = { 0, 0 };
-	struct mrg_ioc_layout arg = layout_of(make_buffer("1G@0x123456000,fake"), &run, 1);
+	struct mrg_ioc_layout arg = layout_of(make_buffer("1G@0x123450000,fake"), &run, 1);
 	struct mrg_ioc_vma vma = { .size = sizeof(vma), .pid = 1 };
 	int status;
 	pid_t pid;
@@ -216,7 +216,7 @@ static void root_of_another_namespace_is_nobody_here(void **state)
 
 		bad |= call(MRG_IOC_LAYOUT, &arg) ? 2 : 0;
 		bad |= arg.info & MRG_LAYOUT_INFO_EQUIVALENT ? 0 : 4;
-		bad |= run.addr == 0x123456000 ? 8 : 0;
+		bad |= run.addr == 0x123450000 ? 8 : 0;
 		bad |= call(MRG_IOC_VMA, &vma) == -EPERM ? 0 : 16;
 		vma.pid = 0;
 		bad |= call(MRG_IOC_VMA, &vma) ? 32 : 0;
@@ -238,7 +238,7 @@ struct shape {
 
 static uint64_t random_address(uint64_t *seed, uint64_t iova)
 {
-	unsigned int k = 12 + (unsigned int)random_below(seed, 28);
+	unsigned int k = PAGE_BITS + (unsigned int)random_below(seed, 28);
 	uint64_t above = random_below(seed, 1ULL << 28) << (k + 1);
 
 	return (iova ^ (1ULL << k) ^ above) & ((1ULL << 47) - 1) & ~(PAGE - 1);
@@ -249,7 +249,7 @@ static void random_shape(uint64_t *seed, struct shape *s)
 	uint32_t n = 1 + (uint32_t)random_below(seed, MAX_EXTENTS);
 
 	s->length = 0;
-	s->iova = (0x7000ULL << 32) + (random_below(seed, 1ULL << 20) << (12 + random_below(seed, 16)));
+	s->iova = (0x7000ULL << 32) + (random_below(seed, 1ULL << 20) << (PAGE_BITS + random_below(seed, 12)));
 	for (uint32_t i = 0; i < n; i++) {
 		struct simgpu_extent *e = &s->extents[i];
 
@@ -262,7 +262,7 @@ static void random_shape(uint64_t *seed, struct shape *s)
 	s->create = (struct simgpu_create){
 		.size = sizeof(s->create), .flags = SIMGPU_FAKE,
 		.extents = (uintptr_t)s->extents, .extents_n = n,
-		.seg = random_below(seed, 2) ? 0 : PAGE << (4 + random_below(seed, 16)),
+		.seg = random_below(seed, 2) ? 0 : PAGE << (4 + random_below(seed, 28 - PAGE_BITS)),
 	};
 }
 

@@ -25,6 +25,7 @@
 #define GIB	(1ULL << 30)
 #define PAGE	((uint64_t)sysconf(_SC_PAGESIZE))
 #define LARGEST_PAGE	(64 * KIB)	/* that a kernel has */
+#define PAGE_BITS	((unsigned int)__builtin_ctzll(PAGE))
 
 static int mrguard = -1, simgpu = -1;
 static struct mrg_ioc_importer importer;
@@ -43,6 +44,16 @@ static inline int make_buffer(const char *spec)
 		print_error("%s: %s\n", spec, strerror(-fd));
 	assert_true(fd >= 0);
 	return fd;
+}
+
+/* Sixteen pages at an invented address. */
+static inline int make_pages(uint64_t addr)
+{
+	char spec[64];
+
+	snprintf(spec, sizeof(spec), "%lluK@0x%llx,fake", (unsigned long long)(16 * PAGE / KIB),
+		 (unsigned long long)addr);
+	return make_buffer(spec);
 }
 
 static inline struct mrg_ioc_layout layout_of(int fd, struct mrg_ioc_run *runs, uint32_t cap)
