@@ -104,7 +104,7 @@ static bool arrives(const struct mrg_seg *segs, size_t count, uint64_t at)
 	return !memcmp(to, bounce, 64);
 }
 
-/* From 4 GiB on an affected kernel leads plain verbs astray. */
+/* A start inside a page of 4 GiB: the first two of these are walked right. */
 static const uint64_t places[] = { 0, 1, 2 * GIB - 32, 5 * GIB + 3, 9 * GIB + 70001, LENGTH - 64 };
 #define PLACES (sizeof(places) / sizeof(*places))
 
@@ -122,9 +122,10 @@ static void plain_verbs_is_the_control(int fd)
 		wrong += !arrives(&seg, 1, places[i]);
 	}
 	ibv_dereg_mr(mr);
-	ok(wrong == (walk_is_truncating() ? 3 : 0),
+	printf("# plain verbs: %zu of %zu places wrong\n", wrong, PLACES);
+	ok(wrong == (walk_is_truncating() ? 2 : 0),
 	   "plain verbs, an MR that starts inside a page: %s",
-	   walk_is_truncating() ? "all beyond 4 GiB goes astray" : "every byte is right");
+	   walk_is_truncating() ? "all beyond 8 GiB goes astray" : "every byte is right");
 }
 
 static void every_byte_is_right(struct mrg_ctx *ctx, int fd, enum mrg_strategy strategy)
