@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * simgpu: a DMA-BUF exporter that stands in for a GPU's.  simgpu.h says what
- * it does.  Its memory is RAM that memmap=16G$4G kept from the kernel, which
- * has no struct pages, as a GPU's BAR has none.
+ * it does.  Its memory is RAM that memmap=16G$4G, on arm64 mem=3G, kept from the
+ * kernel, which has no struct pages, as a GPU's BAR has none.
  */
 #include <linux/atomic.h>
 #include <linux/delay.h>
@@ -500,7 +500,7 @@ static int __init simgpu_init(void)
 
 	if (bytes) {
 		if (pfn_valid(PHYS_PFN(base)) || pfn_valid(PHYS_PFN(base + bytes - 1))) {
-			pr_simgpu("%#lx is the kernel's memory; boot with memmap=16G$4G\n", base);
+			pr_simgpu("%#lx is the kernel's memory; boot with memmap=16G$4G or mem=3G\n", base);
 			return -EBUSY;
 		}
 		keep_cached = memremap(base, bytes, MEMREMAP_WB);
