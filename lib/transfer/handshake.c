@@ -137,6 +137,24 @@ int handshake_port(struct mrg_ep *ep, const struct message_gid *peers,
 	return ret;
 }
 
+int handshake_same_port(struct mrg_ep *ep)
+{
+	struct transfer_gid gids[OWN_GIDS];
+	int n, ret = read_port(ep);
+
+	if (ret || !ep->port.ethernet)
+		return ret;
+	n = own_gids(ep, gids, OWN_GIDS);
+	for (int i = 0; i < n; i++) {
+		if (gids[i].type != ep->gid.type ||
+		    memcmp(&gids[i].gid, &ep->gid.gid, sizeof(gids[i].gid)))
+			continue;
+		use_gid(ep, &gids[i]);
+		return 0;
+	}
+	return n < 0 ? n : -ENODEV;
+}
+
 /* Who connects knows no GID of the peer yet, and offers its own. */
 static int offer_gids(struct mrg_ep *ep, struct message_hello *hello)
 {

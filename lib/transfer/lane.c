@@ -341,6 +341,12 @@ static void offer(struct mrg_ep *ep, struct lane *lane, uint64_t now)
 		return;
 	}
 	ret = make_again(ep, lane, &ep->peer_port);
+	/* The peer's GID may be gone; its answer tells the one that it has now. */
+	if (ret == -ENETUNREACH || ret == -ENODATA) {
+		ret = handshake_same_port(ep);
+		if (!ret)
+			ret = make_qp(ep, lane);
+	}
 	if (ret) {
 		not_made(ep, ret, now);
 		return;

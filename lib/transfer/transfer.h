@@ -372,6 +372,9 @@ int handshake_begin(struct mrg_ep *ep);
 int handshake_port(struct mrg_ep *ep, const struct message_gid *peers,
 		   int count, int *theirs);
 
+/* The port as it is now, and the GID as it was, wherever in the table it is. */
+int handshake_same_port(struct mrg_ep *ep);
+
 /* ---- endpoint.c ---- */
 
 struct mrg_ep *ep_new(struct mrg_transfer *transfer, int fd, const char *peer);

@@ -639,6 +639,24 @@ static void a_gid_that_moves_is_found_again(void **state)
 	end();
 }
 
+/* As if what this side knows of the peer were of no use any more. */
+static void a_peer_whose_gid_is_gone_tells_the_one_that_it_has(void **state)
+{
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .remake_ms = SOON_MS };
+
+	(void)state;
+	begin(&opts);
+	pthread_mutex_lock(&sides.ep->lock);
+	sides.ep->peer_port.gid_type = IBV_GID_TYPE_ROCE_V1;
+	pthread_mutex_unlock(&sides.ep->lock);
+	faults.status = IBV_WC_RETRY_EXC_ERR;
+	faults.fail_after = 0;
+	assert_int_equal(finish(start(MRG_OP_WRITE, 0, LENGTH, 0)).status, 0);
+	assert_memory_equal(local.bytes, remote.bytes, LENGTH);
+	assert_int_equal(sides.ep->peer_port.gid_type, IBV_GID_TYPE_ROCE_V2);
+	end();
+}
+
 /* ---- revoking ---- */
 
 static void a_revoked_buffer_is_not_written_any_more(void **state)
@@ -695,6 +713,7 @@ int main(void)
 		FAKE_TEST(a_peer_that_cannot_make_it_again_says_why),
 		FAKE_TEST(a_port_that_goes_down_and_up_costs_no_byte),
 		FAKE_TEST(a_gid_that_moves_is_found_again),
+		FAKE_TEST(a_peer_whose_gid_is_gone_tells_the_one_that_it_has),
 		FAKE_TEST(a_revoked_buffer_is_not_written_any_more),
 	};
 
