@@ -185,6 +185,88 @@ static void port_down(struct kit_pair *p, struct kit_buffer *l, struct kit_buffe
 	ok(stats.remade > 0, "by a lane that was made again");
 }
 
+/* Registered without local write, so this side's device refuses a READ into it. */
+static void local_fault(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	struct mrg_reg_opts opts = { .size = sizeof(opts) };
+	struct mrg_request *bad, *good;
+	struct mrg_result result;
+	struct kit_buffer sealed = { .length = MIB };
+	struct mrg_local parts[2];
+	struct mrg_op op;
+
+	sealed.bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (mrg_reg(p->a.ctx, p->a.pd, sealed.bytes, MIB, 0, &opts, &sealed.mr))
+		bail("registration without local write");
+	op = kit_op(MRG_OP_READ, &parts[0], &sealed, 100, r, 0, 5000);
+	if (mrg_submit(p->ep, &op, 1, NULL, &bad))
+		bail("mrg_submit");
+	op = kit_op(MRG_OP_WRITE, &parts[1], l, 0, r, 8192, 5000);
+	kit_fill(l->bytes, 5000, 21);
+	if (mrg_submit(p->ep, &op, 1, NULL, &good) || mrg_wait(bad, KIT_WAIT_MS))
+		bail("a request did not end");
+	mrg_request_result(bad, &result);
+	mrg_request_free(bad);
+	printf("# status %d, side %d, completion %u\n", result.status, (int)result.side, result.wc_status);
+	ok(result.status == -EFAULT && result.side == MRG_SIDE_LOCAL,
+	   "what this side's device refuses is told as this side's fault");
+	ok(!kit_finish(good, KIT_WAIT_MS) && !kit_wrong(r->bytes + 8192, 5000, 21),
+	   "and its neighbour is carried out");
+	if (mrg_dereg(sealed.mr))
+		bail("deregistration");
+	munmap(sealed.bytes, MIB);
+}
+
+/* Index of the GID of 192.0.2.2, -1: none.  By one call: the connection under the
+ * endpoint must not be without its address for 10 s. */
+static int index_of_b(struct kit_pair *p)
+{
+	static const uint8_t mapped[16] = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 2 };
+	struct ibv_gid_entry entries[64];
+	ssize_t n = ibv_query_gid_table(p->b.verbs, entries, 64, 0);
+
+	for (ssize_t i = 0; i < n; i++)
+		if (entries[i].gid_type == IBV_GID_TYPE_ROCE_V2 &&
+		    !memcmp(entries[i].gid.raw, mapped, sizeof(mapped)))
+			return (int)entries[i].gid_index;
+	return -1;
+}
+
+static bool await_b(struct kit_pair *p, bool there)
+{
+	for (int i = 0; i < 100 && (index_of_b(p) >= 0) != there; i++)
+		usleep(50000);
+	return (index_of_b(p) >= 0) == there;
+}
+
+/* The address goes, another takes its place in the table, and it comes back. */
+static void gid_moves(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
+{
+	struct mrg_local part;
+	struct mrg_op op = kit_op(MRG_OP_WRITE, &part, l, 1, r, 2, MIB);
+	struct mrg_request *request;
+	int before = index_of_b(p), after;
+	bool gone;
+
+	kit_fill(l->bytes + 1, MIB, 23);
+	run_command("ip addr del 192.0.2.2/24 dev rxb");
+	gone = await_b(p, false);
+	if (mrg_submit(p->ep, &op, 1, NULL, &request))
+		bail("mrg_submit");
+	run_command("ip addr add 198.51.100.7/24 dev rxb && ip addr add 192.0.2.2/24 dev rxb");
+	gone = gone && await_b(p, true);
+	after = index_of_b(p);
+	printf("# index %d, then %d\n", before, after);
+	ok(gone && after != before, "the peer's GID goes, and comes back at another index");
+	ok(!kit_finish(request, KIT_WAIT_MS) && !kit_wrong(r->bytes + 2, MIB, 23),
+	   "what was submitted meanwhile is carried out");
+	kit_fill(r->bytes + 1, MIB, 24);
+	op = kit_op(MRG_OP_WRITE, &part, r, 1, l, 2, MIB);
+	ok(!kit_move(p->peer, &op, 1) && !kit_wrong(l->bytes + 2, MIB, 24),
+	   "and the peer moves bytes by it as well");
+	run_command("ip addr del 198.51.100.7/24 dev rxb");
+}
+
 /* A process that moves until it is killed. */
 static void victim(const char *port)
 {
@@ -254,7 +336,9 @@ static void killed(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *
 
 int main(void)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .timeout = 12 };
+	/* Patient, as the machine may have other work. */
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .handshake_ms = 30000,
+					  .remake_ms = 30000 };
 	struct kit_pair pair;
 	struct kit_buffer small, l, r;
 	int qps, mrs;
@@ -273,6 +357,8 @@ int main(void)
 	sleeping(&pair, &l, &r);
 	registered(&pair, &r);
 	port_down(&pair, &l, &r);
+	local_fault(&pair, &l, &r);
+	gid_moves(&pair, &l, &r);
 	killed(&pair, &l, &r);
 	kit_buffer_free(&l);
 	kit_buffer_free(&small);

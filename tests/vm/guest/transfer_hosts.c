@@ -241,7 +241,8 @@ static int64_t ask_bytes(enum order_kind kind, uint64_t at, uint64_t length, uin
 
 static int64_t ask_to_move(enum mrg_op_code code, uint64_t at, uint64_t to, uint64_t length)
 {
-	const struct order order = { .kind = ORDER_MOVE, .code = code, .at = at, .there = to, .length = length };
+	const struct order order = { .kind = ORDER_MOVE, .code = code, .at = at, .there = to,
+				     .length = length };
 
 	return ask(&order);
 }
@@ -546,7 +547,8 @@ static void gone(struct mrg_transfer *impatient, struct mrg_listener *listener)
 	double from, busy_s, idle_s;
 
 	kit_buffer_make(&other, &side, MIB, 0);
-	if (mrg_ep_connect(impatient, B, HOSTS_PORT, &idle) || mrg_ep_connect(impatient, B, HOSTS_PORT, &busy.ep) ||
+	if (mrg_ep_connect(impatient, B, HOSTS_PORT, &idle) ||
+	    mrg_ep_connect(impatient, B, HOSTS_PORT, &busy.ep) ||
 	    mrg_ep_connect(side.transfer, A, "7200", &self) ||
 	    mrg_listener_accept(listener, 10000, &self_peer))
 		bail("not all endpoints came about");

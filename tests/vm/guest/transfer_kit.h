@@ -218,8 +218,10 @@ static inline int kit_finish(struct mrg_request *request, int timeout_ms)
 	struct mrg_error error;
 	int ret = mrg_wait(request, timeout_ms);
 
-	if (ret)
+	if (ret) {
+		printf("# not done after %d ms\n", timeout_ms);
 		return ret;
+	}
 	mrg_request_result(request, &result);
 	if (result.status) {
 		mrg_request_error(request, &error);
@@ -234,8 +236,13 @@ static inline int kit_move(struct mrg_ep *ep, const struct mrg_op *ops, size_t c
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .flags = MRG_SUBMIT_WAIT };
 	struct mrg_request *request;
 	int ret = mrg_submit(ep, ops, count, &opts, &request);
+	struct mrg_error error;
 
-	return ret ? ret : kit_finish(request, KIT_WAIT_MS);
+	if (!ret)
+		return kit_finish(request, KIT_WAIT_MS);
+	if (mrg_ep_status(ep, &error) < 0)
+		printf("# the endpoint: %s\n", error.cause);
+	return ret;
 }
 
 /* What a client with one lane at @ipv4 says first. */
