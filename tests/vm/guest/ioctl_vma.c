@@ -278,15 +278,22 @@ static void neighbours_of_other_flags_are_no_pair(void **state)
 	clear();
 }
 
+/* A size that each page size has, if not as the default one. */
+#define HUGE_PAGES	"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+#ifndef MAP_HUGE_2MB
+#define MAP_HUGE_2MB	(21 << 26)
+#endif
+
 static void the_page_by_which_hugetlb_can_be_cut_is_told(void **state)
 {
 	char *huge, *lines = (char *)(((uintptr_t)arena + 2 * MIB - 1) & ~(2 * MIB - 1));
 	struct mrg_ioc_vma c;
 
 	(void)state;
-	assert_int_equal(write_file("/proc/sys/vm/nr_hugepages", "4"), 0);
+	assert_int_equal(write_file(HUGE_PAGES, "4"), 0);
 	huge = mmap(lines, 4 * MIB, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED_NOREPLACE, -1, 0);
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB | MAP_FIXED_NOREPLACE,
+		    -1, 0);
 	assert_ptr_equal(huge, lines);
 	c = counts(lines, 4 * MIB);
 	assert_int_equal(c.vmas, 1);
@@ -297,7 +304,7 @@ static void the_page_by_which_hugetlb_can_be_cut_is_told(void **state)
 	assert_int_equal(c.vmas, 2);
 	assert_int_equal(c.joinable, 0);
 	munmap(huge, 4 * MIB);
-	assert_int_equal(write_file("/proc/sys/vm/nr_hugepages", "0"), 0);
+	assert_int_equal(write_file(HUGE_PAGES, "0"), 0);
 	map_at(0, 1, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_int_equal(counts(arena, PAGE).page_size, PAGE);
 	clear();
