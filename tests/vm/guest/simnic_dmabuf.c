@@ -361,7 +361,7 @@ static void an_offset_in_the_dmabuf_is_kept(void **state)
 	struct fixture *f = *state;
 	int fd = make("1G@6G");
 	unsigned char *cpu = mmap(NULL, GIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	uint64_t offset = 0x12345, iova = 0x700000000345, length = 0x765432;
+	uint64_t offset = 0x12345, iova = 0x700000002345, length = 0x765432;
 	struct ibv_mr *mr = reg_dmabuf(&f->pair.b, fd, offset, length, iova);
 
 	assert_ptr_not_equal(cpu, MAP_FAILED);
