@@ -3,10 +3,10 @@
 # Side by side with perftest, over the same pair of soft-RoCE devices, taking
 # turns: 64 KiB and 1 MiB at 0.97 of ib_write_bw and ib_read_bw, messages of 64
 # bytes at 0.9 of ib_write_bw's rate, ping-pong at most 1.1 of ib_write_lat.
-# Medians of MRG_SPEED_REPEATS (5) rounds; the figures go to $MRG_OUT/speed.
+# Medians of MRG_SPEED_REPEATS (15) rounds; the figures go to $MRG_OUT/speed.
 . "$MRG_TOP/tests/vm/guest/lib.sh"
 cd /tmp || exit
-repeats=${MRG_SPEED_REPEATS:-5}
+repeats=${MRG_SPEED_REPEATS:-15}
 port=18800
 got=$MRG_OUT/speed-runs
 mkdir -p "$got"
