@@ -67,7 +67,8 @@ rxe_pair() {
 	rxe_load || return
 	ip link add "$1" type veth peer name "$2" || return
 	for f in all default "$1" "$2"; do
-		sysctl -qw "net.ipv4.conf.$f.rp_filter=0" "net.ipv4.conf.$f.accept_local=1"
+		echo 0 >"/proc/sys/net/ipv4/conf/$f/rp_filter"
+		echo 1 >"/proc/sys/net/ipv4/conf/$f/accept_local"
 	done
 	for f in "$1" "$2"; do
 		n=$((n + 1))

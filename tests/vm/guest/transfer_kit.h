@@ -49,8 +49,8 @@ static inline void kit_up(void)
 	/* request_module() finds no modprobe in this machine, and rxe wants crc32. */
 	run_command("modprobe -q crc32_generic >&2");
 	if (run_command("modprobe rdma_rxe >&2 && ip link add rxa type veth peer name rxb && "
-			"for f in all default rxa rxb; do sysctl -qw net.ipv4.conf.$f.rp_filter=0 "
-			"net.ipv4.conf.$f.accept_local=1; done") ||
+			"for f in all default rxa rxb; do cd /proc/sys/net/ipv4/conf/$f && "
+			"echo 0 >rp_filter && echo 1 >accept_local || exit 1; done") ||
 	    run_command("for i in a:1 b:2; do ip link set rx${i%%:*} mtu 4200 && "
 			"ip addr add 192.0.2.${i##*:}/24 dev rx${i%%:*} && "
 			"ip link set rx${i%%:*} up && "
