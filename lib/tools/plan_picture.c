@@ -100,7 +100,8 @@ static void draw_single(const struct picture *picture)
 /* Whether neighbouring MRs are wide enough to be told apart by their shade. */
 static bool pieces_apart(const struct picture *picture)
 {
-	return picture->count > 1 && wide_enough(picture, picture->length / picture->count);
+	return picture->count > 1 &&
+	       wide_enough(picture, picture->length / picture->count);
 }
 
 static void draw_pieces(const struct picture *picture)
@@ -156,10 +157,11 @@ static void draw_legend(const struct picture *picture, bool apart)
 {
 	const struct term *term = picture->term;
 
-	fprintf(term->out, "%*s%s%s right%s\n", TERM_LABEL, "", glyph(term, RIGHT_A),
-		apart ? glyph(term, RIGHT_B) : "", apart ? ", MR by MR" : "");
-	fprintf(term->out, "%*s%s%s lands wrong, wrap by wrap\n", TERM_LABEL, "",
-		glyph(term, WRONG_A), glyph(term, WRONG_B));
+	fprintf(term->out, "%*s%s%s right%s\n", TERM_LABEL, "",
+		glyph(term, RIGHT_A), apart ? glyph(term, RIGHT_B) : "",
+		apart ? ", MR by MR" : "");
+	fprintf(term->out, "%*s%s%s lands wrong, wrap by wrap\n", TERM_LABEL,
+		"", glyph(term, WRONG_A), glyph(term, WRONG_B));
 }
 
 void plan_draw(const struct term *term, const struct plan_report *report)

@@ -249,7 +249,8 @@ static void random_shape(uint64_t *seed, struct shape *s)
 	uint32_t n = 1 + (uint32_t)random_below(seed, MAX_EXTENTS);
 
 	s->length = 0;
-	s->iova = (0x7000ULL << 32) + (random_below(seed, 1ULL << 20) << (PAGE_BITS + random_below(seed, 12)));
+	s->iova = (0x7000ULL << 32) +
+		  (random_below(seed, 1ULL << 20) << (PAGE_BITS + random_below(seed, 12)));
 	for (uint32_t i = 0; i < n; i++) {
 		struct simgpu_extent *e = &s->extents[i];
 
