@@ -125,8 +125,6 @@ static void print_result(const struct term *term, const struct mrg_check_result 
 	term_print(term, style_of(r->verdict), "%-8s", mrg_check_verdict_name(r->verdict));
 	term_print(term, TERM_STRONG, "%s\n", head);
 	term_wrap(term, 8, r->evidence);
-	if (r->verdict == MRG_CHECK_SKIP)
-		return;
 	if (r->meaning[0])
 		term_wrap(term, 8, r->meaning);
 	if (r->remedy[0] && r->verdict != MRG_CHECK_OK) {

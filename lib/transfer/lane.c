@@ -317,11 +317,21 @@ static int make_again(struct mrg_ep *ep, struct lane *lane,
 	return ret ? ret : make_qp(ep, lane);
 }
 
+/* A port that is down may come back, and a GID or a route with it. */
+static bool may_pass(int ret)
+{
+	static const int codes[] = { ENETDOWN, ENODEV, ENETUNREACH, EHOSTUNREACH,
+				     ETIMEDOUT, ENODATA };
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (ret == -codes[i])
+			return true;
+	return false;
+}
+
 static void not_made(struct mrg_ep *ep, int ret, uint64_t now)
 {
-	/* A port that is down may come back, and a GID with it. */
-	if (ret == -ENETDOWN || ret == -ENODEV || ret == -ENETUNREACH ||
-	    ret == -ENODATA) {
+	if (may_pass(ret)) {
 		control_look(ep, now + RETRY_MS * MS);
 		return;
 	}
@@ -469,6 +479,18 @@ static int on_offer(struct mrg_ep *ep, struct lane *lane,
 	return 0;
 }
 
+/* The kernel looks for the way when a queue pair is connected: none now may be
+ * one soon.  lane->due stays, and bounds this. */
+static int offer_later(struct mrg_ep *ep, struct lane *lane, int ret)
+{
+	if (!may_pass(ret) || ep->ops->destroy_qp(lane->qp))
+		return ret;
+	lane->qp = NULL;
+	lane->state = LANE_DOWN;
+	control_look(ep, transfer_now() + RETRY_MS * MS);
+	return 0;
+}
+
 static int on_answer(struct mrg_ep *ep, struct lane *lane,
 		     const struct message_offer *answer_in)
 {
@@ -478,7 +500,7 @@ static int on_answer(struct mrg_ep *ep, struct lane *lane,
 		return ep->dialed ? 0 : -EPROTO;
 	ret = connect_lane(ep, lane, &answer_in->port, &answer_in->lane);
 	if (ret)
-		return ret;
+		return offer_later(ep, lane, ret);
 	ep->peer_port = answer_in->port;
 	tell(ep, lane, MESSAGE_RESUME);
 	up(ep, lane);

@@ -103,6 +103,7 @@ static struct {
 	_Atomic uint32_t sq_room;	/* less than was promised; 0: not */
 	_Atomic bool no_inline;
 	_Atomic int fail_create;	/* queue pairs until one cannot be made; -1 */
+	_Atomic int no_route;		/* connections until one has no way; -1 */
 } faults;
 
 static struct {
@@ -521,6 +522,8 @@ static int fake_modify_qp(struct ibv_qp *verbs_qp, struct ibv_qp_attr *attr, int
 	struct fake_qp *qp = (struct fake_qp *)verbs_qp;
 
 	(void)mask;
+	if (attr->qp_state == IBV_QPS_RTR && faults.no_route >= 0 && faults.no_route-- == 0)
+		return ENETUNREACH;
 	pthread_mutex_lock(&net.lock);
 	switch (attr->qp_state) {
 	case IBV_QPS_RTR:
@@ -651,7 +654,7 @@ static const struct transfer_ops fake_ops = {
 static void fake_no_faults(void)
 {
 	memset(&faults, 0, sizeof(faults));
-	faults.fail_after = faults.fail_create = -1;
+	faults.fail_after = faults.fail_create = faults.no_route = -1;
 }
 
 static void init_nic(struct fake_nic *nic, int number)

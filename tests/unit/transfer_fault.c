@@ -657,6 +657,22 @@ static void a_peer_whose_gid_is_gone_tells_the_one_that_it_has(void **state)
 	end();
 }
 
+/* The peer connects its new queue pair first, this side after the answer. */
+static void a_route_that_is_missing_for_a_moment_is_waited_for(void **state)
+{
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .remake_ms = SOON_MS };
+
+	(void)state;
+	begin(&opts);
+	faults.no_route = 1;
+	faults.status = IBV_WC_RETRY_EXC_ERR;
+	faults.fail_after = 0;
+	assert_int_equal(finish(start(MRG_OP_WRITE, 0, LENGTH, 0)).status, 0);
+	assert_memory_equal(local.bytes, remote.bytes, LENGTH);
+	assert_int_equal(faults.no_route, -1);
+	end();
+}
+
 /* ---- revoking ---- */
 
 static void a_revoked_buffer_is_not_written_any_more(void **state)
@@ -714,6 +730,7 @@ int main(void)
 		FAKE_TEST(a_port_that_goes_down_and_up_costs_no_byte),
 		FAKE_TEST(a_gid_that_moves_is_found_again),
 		FAKE_TEST(a_peer_whose_gid_is_gone_tells_the_one_that_it_has),
+		FAKE_TEST(a_route_that_is_missing_for_a_moment_is_waited_for),
 		FAKE_TEST(a_revoked_buffer_is_not_written_any_more),
 	};
 
