@@ -4,7 +4,7 @@
 
 #include "vma_kit.h"
 
-#define PIECE 36864ul
+#define PIECE (9 * KIT_PAGE)	/* 36,864 of the field report, in pages of 4 KiB */
 #define PIECES 200
 
 static json_t *ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -82,7 +82,7 @@ static int marked(const void *arg)
 	CHECK(number(figures, "dontcopy") == PIECES);
 	CHECK(number(figures, "joinable") - before == 2 * PIECES - 1);
 	family = json_array_get(json_object_get(report, "families"), 0);
-	CHECK(number(family, "bytes") == PIECE);
+	CHECK(number(family, "bytes") == (json_int_t)PIECE);
 	CHECK(number(family, "dontcopy") == PIECES);
 	CHECK(number(report, "count") > 2 * PIECES);
 	CHECK(!strcmp(text(report, "comm"), "vma_command"));
@@ -207,8 +207,8 @@ static int explained(const void *arg)
 	json_decref(report);
 
 	CHECK(!munmap(area + 8 * KIT_PAGE, KIT_PAGE));
-	report = ask("mrguard explain %d --error EFAULT --address %p --length 65536 --json",
-		     getpid(), (void *)area);
+	report = ask("mrguard explain %d --error EFAULT --address %p --length %lu --json",
+		     getpid(), (void *)area, 16 * KIT_PAGE);
 	CHECK(report && last_status == 0);
 	CHECK(!strcmp(text(cause(report, "hole"), "likelihood"), "this"));
 	return 0;

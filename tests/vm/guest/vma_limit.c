@@ -4,10 +4,15 @@
  * hole, inside huge pages.  mrguard refuses before libibverbs is called, says
  * why, and goes on working.
  */
+#include <linux/mman.h>
+
 #include "vma_kit.h"
 
 #define LIMIT 4000		/* vm.max_map_count of these tests */
+/* Pages of 4 KiB have huge pages of 2 MiB; so have those of 16 and 64 KiB (arm64:
+ * contiguous entries), but not by default. */
 #define HUGE (2ul << 20)
+#define HUGE_COUNT "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 #define HUGE_PAGES 20
 
 struct ground {
@@ -199,10 +204,10 @@ static char *huge_map(void)
 {
 	char *area;
 
-	if (set_number("/proc/sys/vm/nr_hugepages", HUGE_PAGES))
+	if (set_number(HUGE_COUNT, HUGE_PAGES))
 		return NULL;
 	area = mmap(NULL, HUGE_PAGES * HUGE, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
 	return area == MAP_FAILED ? NULL : area;
 }
 
@@ -338,7 +343,7 @@ int main(void)
 	for (size_t i = 0; i < SCENARIOS; i++) {
 		kit_run(scenarios[i].name, scenarios[i].run, NULL);
 		set_number("/proc/sys/vm/max_map_count", limit);
-		set_number("/proc/sys/vm/nr_hugepages", 0);
+		set_number(HUGE_COUNT, 0);
 	}
 	return kit_end();
 }
