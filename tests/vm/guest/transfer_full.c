@@ -187,10 +187,6 @@ int main(void)
 	thousand();
 	kit_buffer_free(&l);
 	kit_buffer_free(&r);
-	kit_pair_close(&pair);
-	ok(kit_resources("qp") == qps && kit_resources("mr") == mrs,
-	   "no queue pair and no MR is left");
-	kit_down();
-	tap_end();
+	kit_end(&pair, qps, mrs);
 	return 0;
 }

@@ -275,4 +275,14 @@ static inline int kit_resources(const char *what)
 	return n;
 }
 
+/* The last point: as many of each as before the pair. */
+static inline void kit_end(struct kit_pair *pair, int qps, int mrs)
+{
+	kit_pair_close(pair);
+	ok(kit_resources("qp") == qps && kit_resources("mr") == mrs,
+	   "no queue pair and no MR is left");
+	kit_down();
+	tap_end();
+}
+
 #endif
