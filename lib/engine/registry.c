@@ -129,10 +129,10 @@ static int is_held(struct mrg_buffer *buffer, void *arg)
 
 static int undo_one(struct mrg_buffer *buffer, void *arg)
 {
-	int *first = arg, ret = registry_undo(buffer);
+	int *last = arg, ret = registry_undo(buffer);
 
-	if (ret && !*first)
-		*first = ret;
+	if (ret)
+		*last = ret;
 	return 0;
 }
 
@@ -157,7 +157,7 @@ static void each_left(struct mrg_registry *registry,
 
 int mrg_registry_close(struct mrg_registry *registry)
 {
-	int rest, ret = 0;
+	int ret;
 
 	if (!registry)
 		return 0;
@@ -166,11 +166,12 @@ int mrg_registry_close(struct mrg_registry *registry)
 	if (index_each(&registry->index, is_held, NULL))
 		return mrg_gpu_fail(registry, -EBUSY, "close registry",
 				    "let transfers end first", "a buffer is held");
+	/* All are tried; of those that fail the last is told. */
+	ret = registry_undo_rest(registry);
 	index_each(&registry->index, undo_one, &ret);
 	each_left(registry, undo_one, &ret);
-	rest = registry_undo_rest(registry);
-	if (ret || rest)
-		return ret ? ret : rest;
+	if (ret)
+		return ret;
 	/* A thread may still be inside its last mrg_buffer_put(). */
 	urcu_bp_synchronize_rcu();
 	index_each(&registry->index, drop_lazy, NULL);

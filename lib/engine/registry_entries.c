@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/error.h"
 #include "engine/registry.h"
 #include "gpu/driver.h"
 
@@ -33,17 +34,34 @@ static void show_entry(struct mrg_buffer *buffer, size_t slot, void *entry)
 }
 
 /* It covers a part of the range alone, so no record may have it. */
-static void keep_rest(struct mrg_registry *registry, enum mrg_protocol protocol, void *entry)
+static void keep_rest(struct mrg_registry *registry, struct registry_rest *rest)
 {
-	struct registry_rest *rest = malloc(sizeof(*rest));
-
-	if (!rest)
-		return;
 	pthread_mutex_lock(&registry->lock);
-	*rest = (struct registry_rest){ registry->rest, protocol, entry };
+	rest->next = registry->rest;
 	registry->rest = rest;
 	registry->stats.leftover++;
 	pthread_mutex_unlock(&registry->lock);
+}
+
+/* Room for a rest is had before there can be one: it must not get lost. */
+static int add_entry(struct progress *progress, uint32_t protocols, size_t device,
+		     enum mrg_protocol *made, void **entry)
+{
+	struct mrg_registry *registry = progress->buffer->registry;
+	struct registry_rest *rest = calloc(1, sizeof(*rest));
+	int ret;
+
+	if (!rest)
+		return engine_error(&progress->error, -ENOMEM, "register", "", "no memory");
+	ret = registry->ops->add(registry, progress->request, protocols, device,
+				 &rest->protocol, &rest->entry, &progress->error);
+	*made = rest->protocol;
+	*entry = rest->entry;
+	if (ret && rest->entry)
+		keep_rest(registry, rest);
+	else
+		free(rest);
+	return ret;
 }
 
 static int make_entry(struct progress *progress, uint32_t protocols, size_t device)
@@ -53,13 +71,9 @@ static int make_entry(struct progress *progress, uint32_t protocols, size_t devi
 	void *entry = NULL;
 	int ret;
 
-	ret = registry->ops->add(registry, progress->request, protocols, device, &made,
-				 &entry, &progress->error);
-	if (ret) {
-		if (entry)
-			keep_rest(registry, made, entry);
+	ret = add_entry(progress, protocols, device, &made, &entry);
+	if (ret)
 		return ret;
-	}
 	progress->entries[progress->count] = entry;
 	progress->slots[progress->count++] = registry_slot(registry, made, device);
 	return 0;

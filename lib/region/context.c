@@ -100,6 +100,7 @@ void mrg_close(struct mrg_ctx *ctx)
 
 	if (!ctx)
 		return;
+	region_stuck_drop(ctx);
 	for (device = ctx->devices; device; device = next) {
 		next = device->next;
 		free(device);

@@ -85,6 +85,8 @@ struct mrg_ctx {
 	uint64_t serial;		/* tells contexts apart in kept errors */
 	/* Grows at its head, under @lock; whoever reads it needs none. */
 	struct region_device *_Atomic devices;
+	/* Handles of roll-backs that met an MR which would not go. */
+	struct mrg_mr *_Atomic stuck;
 	pthread_mutex_t lock;		/* also guards what follows */
 	struct region_seen *seen;	/* see seen.c */
 };

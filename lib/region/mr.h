@@ -55,6 +55,8 @@ struct mrg_mr {
 	struct mrg_ctx *ctx;
 	struct region_decision *decision;
 	bool marks_pages;	/* libibverbs marks them where fork protection is on */
+	bool stuck;		/* rolled back, but MRs of it would not go */
+	struct mrg_mr *next;	/* the next stuck one */
 
 	/* One MR is the rule: no memory of its own for it. */
 	struct region_piece one_piece;
@@ -68,5 +70,8 @@ void region_mr_index(struct mrg_mr *mr);
 /* The decision's plan, made now if need be; NULL without memory. */
 struct mrg_plan *region_decision_plan(struct region_decision *decision);
 void region_decision_put(struct region_decision *decision);
+
+/* Forgets what is stuck, with a last try to deregister it. */
+void region_stuck_drop(struct mrg_ctx *ctx);
 
 #endif

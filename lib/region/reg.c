@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Registration of a plan's pieces: all of them, or none. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -140,6 +141,38 @@ static void note_piece(struct mrg_mr *mr, size_t i, const struct mrg_piece *piec
 	};
 }
 
+static void push_stuck(struct mrg_mr *mr)
+{
+	mr->next = atomic_load(&mr->ctx->stuck);
+	while (!atomic_compare_exchange_weak(&mr->ctx->stuck, &mr->next, mr))
+		;
+}
+
+/* The device may let go by now of what it did not. */
+static void retry_stuck(struct mrg_ctx *ctx)
+{
+	struct mrg_mr *mr = atomic_exchange(&ctx->stuck, NULL), *next;
+
+	for (; mr; mr = next) {
+		next = mr->next;
+		if (dereg_all(mr, mr->count))
+			push_stuck(mr);
+		else
+			mr_free(mr);
+	}
+}
+
+void region_stuck_drop(struct mrg_ctx *ctx)
+{
+	struct mrg_mr *mr, *next;
+
+	retry_stuck(ctx);
+	for (mr = atomic_load(&ctx->stuck); mr; mr = next) {
+		next = mr->next;
+		mr_free(mr);
+	}
+}
+
 /* Takes back what is registered, and tells why it went no further.  Returns 1
  * where smaller pieces are worth a try. */
 static int give_up(const struct region_request *req, struct mrg_mr *mr,
@@ -151,8 +184,8 @@ static int give_up(const struct region_request *req, struct mrg_mr *mr,
 
 	if (code == -ENOMEM || code == -EAGAIN)
 		region_proc_read(req->ctx->env, &proc);
-	dereg_all(mr, failed);
-	if (code == -ENOMEM && may_shrink && piece->length > SMALL_PIECE &&
+	mr->stuck = dereg_all(mr, failed);
+	if (code == -ENOMEM && may_shrink && !mr->stuck && piece->length > SMALL_PIECE &&
 	    !region_limit_hit(req, piece, code, &proc))
 		return 1;
 	return region_explain(req, code, failed, piece, &proc);
@@ -180,7 +213,7 @@ static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
 		if (ret < 0)
 			return give_up(req, mr, pieces, i, ret, may_shrink);
 		if (ret) {
-			dereg_all(mr, i);
+			mr->stuck = dereg_all(mr, i);
 			return region_fail_with(req->ctx, &refusal, (int)i);
 		}
 		note_piece(mr, i, &pieces[i]);
@@ -222,16 +255,20 @@ static int reg(const struct region_request *req, struct mrg_mr **out)
 	if (!mr)
 		return region_fail(req->ctx, -ENOMEM, -1, "register", "",
 				   "There is no memory for a handle.");
+	if (atomic_load_explicit(&req->ctx->stuck, memory_order_relaxed))
+		retry_stuck(req->ctx);
 	mr->ctx = req->ctx;
 	mr->addr = req->addr;
 	mr->length = req->length;
 	/* libibverbs marks neither DMA-BUFs nor on-demand memory against fork. */
 	mr->marks_pages = req->fd < 0 && !(req->access & IBV_ACCESS_ON_DEMAND);
 	ret = plan_and_register(req, mr);
-	if (ret) {
+	if (ret && mr->stuck)
+		push_stuck(mr);
+	else if (ret)
 		mr_free(mr);
+	if (ret)
 		return ret;
-	}
 	region_mr_index(mr);
 	*out = mr;
 	return 0;

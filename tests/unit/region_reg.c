@@ -424,6 +424,36 @@ static void failure_at_each_piece_leaves_nothing(void **state)
 	mrg_close(ctx);
 }
 
+/* Piece 6 fails, and of the five before it only the last lets go at once. */
+static void fail_and_keep_four(struct mrg_ctx *ctx, const struct mrg_reg_opts *opts)
+{
+	struct mrg_mr *mr;
+
+	host.calls = host.dereg_calls = 0;
+	host.fail_call = 6;
+	host.fail_errno = EIO;
+	host.dereg_fails = 2;
+	assert_int_equal(reg_dmabuf(ctx, ADDR, 12 * GIB, opts, &mr), -EIO);
+	assert_int_equal(host.live_count, 4);
+	host.fail_call = 0;
+}
+
+static void mr_that_a_roll_back_cannot_take_back_goes_later(void **state)
+{
+	const struct mrg_reg_opts opts = { .size = sizeof(opts), .max_mr_size = GIB };
+	struct mrg_ctx *ctx = open_fake();
+	struct mrg_mr *mr;
+
+	(void)state;
+	fail_and_keep_four(ctx, &opts);
+	assert_int_equal(reg_dmabuf(ctx, ADDR, 12 * GIB, &opts, &mr), 0);
+	assert_int_equal(host.live_count, 12);
+	assert_int_equal(mrg_dereg(mr), 0);
+	fail_and_keep_four(ctx, &opts);
+	mrg_close(ctx);
+	assert_int_equal(host.live_count, 0);
+}
+
 static void piece_that_does_not_let_go_stays_in_the_handle(void **state)
 {
 	const struct mrg_reg_opts opts = { .size = sizeof(opts), .max_mr_size = GIB };
@@ -764,6 +794,7 @@ int main(void)
 		FAKE_TEST(driver_without_large_pages_needs_no_split),
 		FAKE_TEST(callers_own_page_limit_is_used),
 		FAKE_TEST(failure_at_each_piece_leaves_nothing),
+		FAKE_TEST(mr_that_a_roll_back_cannot_take_back_goes_later),
 		FAKE_TEST(piece_that_does_not_let_go_stays_in_the_handle),
 		FAKE_TEST(only_on_demand_registration_is_tried_again),
 		FAKE_TEST(largest_mr_is_never_exceeded_nor_shrunk_silently),

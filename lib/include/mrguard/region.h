@@ -71,8 +71,10 @@ MRG_API int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device,
 /**
  * mrg_close() - close a context; NULL is allowed
  *
- * Handles registered through it must be gone, and no other thread may be
- * inside one of its calls.
+ * Handles registered through it must be gone, no other thread may be inside one
+ * of its calls, and its devices are still open: an MR that a failed
+ * registration could not take back is kept, tried again by each later one, and
+ * here for the last time.
  */
 MRG_API void mrg_close(struct mrg_ctx *ctx);
 
