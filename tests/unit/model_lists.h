@@ -204,12 +204,15 @@ static inline uint64_t add_run(struct sample *s, struct random *r, uint64_t va,
 	return done;
 }
 
-static inline uint64_t random_bitmap(struct random *r)
+static inline uint64_t random_bitmap(struct random *r, uint64_t page_size)
 {
 	uint64_t upto = mrg_pages_up_to(random_between(r, one_in(r, 4) ? 12 : 30, 63));
 
 	if (one_in(r, 3))
 		upto &= random_next(r) | random_next(r);
+	/* A device without a page as small as the host's is refused. */
+	if (one_in(r, 64) && upto >= 2 * page_size)
+		upto &= ~(2 * page_size - 1);
 	return one_in(r, 16) ? 0x40201000 : upto;
 }
 
@@ -266,7 +269,7 @@ static inline void sample_draw(struct sample *s, struct random *r,
 	do {
 		memset(s, 0, sizeof(*s));
 		s->page_size = page_size;
-		s->bitmap = random_bitmap(r);
+		s->bitmap = random_bitmap(r, page_size);
 		draw_list(s, r);
 	} while (!sample_valid(s) || !bound_blocks(s, walk, most));
 }
