@@ -205,9 +205,9 @@ static void counts_near_the_end_of_their_type_give_what_there_is(void **state)
 /* Whatever the bitmap, a page is one of it or none, and the walk ends. */
 static void any_bitmap_of_page_sizes_is_survived(void **state)
 {
-	const struct mrg_ioc_run runs[] = { { 0, 0xfffff000 }, { -(1ULL << 40), 0xfffff000 },
+	const struct mrg_ioc_run runs[] = { { 0, 4 * GIB - PAGE }, { -(1ULL << 40), 4 * GIB - PAGE },
 					    { 1ULL << 63, 12345 } };
-	uint64_t seed = 7, length = 2 * 0xfffff000ULL + 12345;
+	uint64_t seed = 7, length = 2 * (4 * GIB - PAGE) + 12345;
 
 	(void)state;
 	for (int i = 0; i < (full ? 200000 : 4000); i++) {
@@ -236,9 +236,19 @@ static void any_bitmap_of_page_sizes_is_survived(void **state)
 
 /* ---- memory of the caller -------------------------------------------------- */
 
+/* In as many runs as it has pages. */
+static int make_of_pages(unsigned long pages)
+{
+	char spec[64];
+
+	snprintf(spec, sizeof(spec), "%lu,fake,seg=%lu", pages * (unsigned long)PAGE,
+		 (unsigned long)PAGE);
+	return make_buffer(spec);
+}
+
 static void buffers_that_cannot_be_written_give_efault(void **state)
 {
-	int fd = make_buffer("256M,fake,seg=4K");
+	int fd = make_of_pages(65536);
 	uint8_t *none = room(4 * MIB, PROT_NONE), *const_ = room(4 * MIB, PROT_READ);
 	uint8_t *half = room(4 * MIB, PROT_READ | PROT_WRITE);
 	void *const bad[] = { none, const_, half + 3 * MIB / 4, NULL, (void *)(1ULL << 63), (void *)-PAGE };
@@ -675,9 +685,10 @@ static void many_calls_good_and_bad_keep_no_memory(void **state)
 
 	(void)state;
 	for (int i = -rounds / 10; i < rounds; i++) {
-		int fd = make_buffer("16M,fake,seg=4K");
+		int fd = make_of_pages(4096);
 		struct mrg_ioc_layout layout = layout_of(fd, runs, 1 << 16);
-		struct mrg_ioc_blocks blocks = dmabuf_blocks(fd), list = blocks_of(runs, 4096, 0, 16 * MIB);
+		struct mrg_ioc_blocks blocks = dmabuf_blocks(fd);
+		struct mrg_ioc_blocks list = blocks_of(runs, 4096, 0, 4096 * PAGE);
 
 		if (!i)
 			before = kernel_memory();
