@@ -274,7 +274,7 @@ static struct notifier_block module_notifier = {
 static int __init check_params(void)
 {
 	if (max_page_shift < PAGE_SHIFT || max_page_shift > 63) {
-		pr_err("max_page_shift=%u: 12 to 63 are possible\n", max_page_shift);
+		pr_err("max_page_shift=%u: %d to 63 are possible\n", max_page_shift, PAGE_SHIFT);
 		return -EINVAL;
 	}
 	if (rxe_loaded()) {
