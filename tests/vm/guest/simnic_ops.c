@@ -395,7 +395,6 @@ static void solicited_only_waits_for_a_solicited_one(void **state)
 static void every_page_size_limit_moves_the_same_bytes(void **state)
 {
 	struct fixture *f = *state;
-
 	unsigned int least = (unsigned int)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
 
 	for (unsigned int shift = least; shift <= 63; shift += 3) {
