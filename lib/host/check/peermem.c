@@ -30,39 +30,56 @@ static bool linked(struct check_ctx *ctx)
 	return false;
 }
 
-/* Built and installed, wherever the driver's packages put it. */
-static bool installed(struct check_ctx *ctx)
+/* The module that is loaded, by its name in /sys; NULL: none. */
+static const char *loaded(struct check_ctx *ctx)
+{
+	if (mrg_tree_exists(ctx->tree, "/sys/module/nvidia_peermem"))
+		return "nvidia_peermem";
+	return mrg_tree_exists(ctx->tree, "/sys/module/nv_peer_mem") ? "nv_peer_mem" : NULL;
+}
+
+/* The one that is built and installed, wherever the driver's packages put it;
+ * NULL: none. */
+static const char *installed(struct check_ctx *ctx)
 {
 	char path[192], *text = check_buffer(ctx);
-	bool found = false;
+	const char *found = NULL;
 
 	if (!text)
-		return false;
+		return NULL;
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", ctx->host.release);
 	if (mrg_tree_read(ctx->tree, path, text, MRG_TREE_MAX_FILE) > 0)
-		found = strstr(text, "/nvidia-peermem.ko") || strstr(text, "/nv_peer_mem.ko");
+		found = strstr(text, "/nvidia-peermem.ko") ? "nvidia-peermem" :
+			strstr(text, "/nv_peer_mem.ko") ? "nv_peer_mem" : NULL;
 	free(text);
 	return found;
 }
 
 static void not_loaded(struct check_ctx *ctx)
 {
-	if (ctx->host.vendor_core && installed(ctx))
+	const char *module = ctx->host.vendor_core ? installed(ctx) : NULL;
+	char remedy[160];
+
+	if (module) {
+		snprintf(remedy, sizeof(remedy),
+			 "modprobe %s; if it is refused, reinstall %s after the vendor's RDMA stack.",
+			 module, strcmp(module, "nv_peer_mem") ? "the GPU driver" : module);
 		check_add(ctx, MRG_CHECK_WARN, "", "installed (modules.dep), but not loaded (/sys/module)",
 			  "Not loaded, or refused (\"Invalid argument\", -22): it was built for another ib_core.",
-			  "modprobe nvidia-peermem; if it is refused, reinstall the GPU driver after the vendor's RDMA stack.");
-	else
-		check_add(ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
-			  ctx->host.vendor_core ? "DMA-BUF is the way to GPU memory here." :
-			  "It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.", "");
+			  remedy);
+		return;
+	}
+	check_add(ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
+		  ctx->host.vendor_core ? "DMA-BUF is the way to GPU memory here." :
+		  "It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.", "");
 }
 
 static void run(struct check_ctx *ctx)
 {
-	bool loaded = mrg_tree_exists(ctx->tree, "/sys/module/nvidia_peermem") ||
-		      mrg_tree_exists(ctx->tree, "/sys/module/nv_peer_mem");
+	const char *module = loaded(ctx);
+	char remedy[160];
 
-	if (!loaded) {
+	if (!module) {
 		not_loaded(ctx);
 		return;
 	}
@@ -76,10 +93,14 @@ static void run(struct check_ctx *ctx)
 			  "Loaded, and linked to the RDMA core.", "");
 		return;
 	}
+	if (ctx->host.vendor_core)
+		snprintf(remedy, sizeof(remedy),
+			 "Reinstall %s after the vendor's RDMA stack, so that it is built against it.",
+			 strcmp(module, "nv_peer_mem") ? "the GPU driver" : module);
+	else
+		snprintf(remedy, sizeof(remedy), "Unload it (modprobe -r %s) and use DMA-BUF.", module);
 	check_add(ctx, MRG_CHECK_WARN, "", "loaded, but neither registered nor linked to ib_core",
-		  "It was built without the peer symbols and does nothing.",
-		  ctx->host.vendor_core ? "Reinstall the GPU driver after the vendor's RDMA stack, so that it is built against it." :
-		  "Unload it (modprobe -r nvidia_peermem) and use DMA-BUF.");
+		  "It was built without the peer symbols and does nothing.", remedy);
 }
 
 const struct mrg_check mrg_check_peermem = { "peermem", run };
