@@ -9,8 +9,9 @@
 
 /*
  * A registration with fd -1 fails in any case, and how it fails tells who does
- * not know DMA-BUFs: EBADF means that all know them, EOPNOTSUPP the provider
- * or the driver, EPROTONOSUPPORT the kernel.
+ * not know DMA-BUFs: EBADF means that all know them, EOPNOTSUPP (ENOSYS of older
+ * libraries) the provider or the driver, EPROTONOSUPPORT the kernel.  Any other
+ * errno is about something else: memory, or a device that has gone.
  */
 static int ask_device(void *arg, char *buf, size_t cap)
 {
@@ -66,11 +67,15 @@ static void judge_device(struct check_ctx *ctx, const struct check_rdma *r, int 
 	snprintf(evidence, sizeof(evidence), "registration with fd -1 answers %s", strerror(err));
 	if (err == EBADF)
 		check_add(ctx, MRG_CHECK_OK, r->name, evidence, "Provider and kernel take DMA-BUFs.", "");
-	else
+	else if (err == EOPNOTSUPP || err == ENOSYS || err == EPROTONOSUPPORT)
 		check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
 			  err == EPROTONOSUPPORT ? "The kernel's RDMA core knows no DMA-BUF registration." :
 			  "The device's provider or driver knows no DMA-BUF registration.",
 			  "GPU memory needs another NIC, a newer kernel (5.12) and rdma-core (34), or peermem.");
+	else
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
+			  "The question itself failed: whether the device takes DMA-BUFs is not known.",
+			  "Check that the device works (rdma link, dmesg), and check again.");
 }
 
 /* @answered: a device took a DMA-BUF, whatever the kernel's version says: some
