@@ -112,17 +112,22 @@ void ep_drain(struct mrg_ep *ep)
 			"the completion queue cannot be polled");
 }
 
-/* Takes what made the descriptor readable.  A sleeper still wants it to be. */
+/*
+ * Takes what made the descriptor readable.  The event is a sleeper's to take: it
+ * looks at the descriptor once more before it wakes.
+ */
 static void disarm(struct mrg_ep *ep)
 {
 	uint64_t count;
 
 	ep->ops->clear_channel(ep->channel, ep->cq);
+	if (ep->sleeper) {
+		ep->ops->notify_cq(ep->cq);
+		return;
+	}
 	if (read(ep->event, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return;
-	ep->armed = ep->sleeper;
-	if (ep->sleeper)
-		ep->ops->notify_cq(ep->cq);
+	ep->armed = false;
 }
 
 void ep_progress(struct mrg_ep *ep)

@@ -131,6 +131,55 @@ static void threads_move_while_lanes_break(void **state)
 	run(true, true, true);
 }
 
+static void *sleep_for_note(void *arg)
+{
+	ssize_t *length = arg;
+	uint8_t byte;
+
+	*length = mrg_ep_receive(sides.ep, &byte, 1, WAIT_MS);
+	return NULL;
+}
+
+/* As a thread that polls, and gets the lock before the sleeper is awake. */
+static void note_arrives_and_another_polls(struct mrg_ep *ep)
+{
+	struct note *note = calloc(1, sizeof(*note) + 1);
+
+	note->length = 1;
+	for (bool sleeps = false; !sleeps; usleep(1000)) {
+		pthread_mutex_lock(&ep->lock);
+		sleeps = ep->sleeper;
+		pthread_mutex_unlock(&ep->lock);
+	}
+	/* It is in poll(2) by now. */
+	usleep(5000);
+	pthread_mutex_lock(&ep->lock);
+	ep->note_first = ep->note_last = note;
+	ep->note_bytes += note->length;
+	ep_wake(ep);
+	ep_progress(ep);
+	pthread_mutex_unlock(&ep->lock);
+}
+
+static void a_sleeper_wakes_while_another_polls(void **state)
+{
+	pthread_t thread;
+	uint64_t from;
+	ssize_t length;
+
+	(void)state;
+	sides_open(&sides, NULL);
+	for (int i = 0; i < 20; i++) {
+		pthread_create(&thread, NULL, sleep_for_note, &length);
+		note_arrives_and_another_polls(sides.ep);
+		from = fake_now();
+		pthread_join(thread, NULL);
+		assert_int_equal(length, 1);
+		assert_true(fake_now() - from < WAIT_MS / 2 * MS);
+	}
+	sides_close(&sides);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +187,7 @@ int main(void)
 		FAKE_TEST(threads_have_an_endpoint_each),
 		FAKE_TEST(threads_cancel_while_others_move),
 		FAKE_TEST(threads_move_while_lanes_break),
+		FAKE_TEST(a_sleeper_wakes_while_another_polls),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
