@@ -13,6 +13,7 @@
 
 #define BACKLOG		1024
 #define TX_MAX		(16u << 20)
+#define TX_OWN		(1u << 20)	/* beyond it, for what must not get lost */
 #define RX_FIRST	4096
 #define READS		16	/* of RX_FIRST bytes or more before others get their turn */
 /* A peer whose host is gone says nothing: found out after 5 + 3 * 2 s. */
@@ -155,12 +156,12 @@ int socket_dial(struct mrg_transfer *transfer, const char *host,
 
 /* ---- writing ---- */
 
-static int tx_room(struct mrg_ep *ep, size_t more)
+static int tx_room(struct mrg_ep *ep, size_t more, size_t most)
 {
 	size_t room = ep->tx_room ? ep->tx_room : 1024;
 	uint8_t *tx;
 
-	if (ep->tx_length + more > TX_MAX)
+	if (ep->tx_length + more > most)
 		return -EAGAIN;
 	while (room < ep->tx_length + more)
 		room *= 2;
@@ -199,14 +200,15 @@ int socket_flush(struct mrg_ep *ep)
 
 int socket_send(struct mrg_ep *ep, const struct message *message)
 {
-	size_t most = MESSAGE_SMALL;
+	bool note = message->type == MESSAGE_NOTE;
 	int ret;
 
 	if (ep->socket < 0)
 		return -ENOTCONN;
-	if (message->type == MESSAGE_NOTE)
-		most = MESSAGE_HEAD + message->note.length;
-	ret = tx_room(ep, most);
+	if (note)
+		ret = tx_room(ep, MESSAGE_HEAD + message->note.length, TX_MAX);
+	else
+		ret = tx_room(ep, MESSAGE_SMALL, TX_MAX + TX_OWN);
 	if (ret)
 		return ret;
 	ep->tx_length += message_encode(message, ep->tx + ep->tx_length);

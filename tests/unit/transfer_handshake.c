@@ -513,7 +513,13 @@ static void a_peer_that_does_not_read_is_eagain(void **state)
 	while (!ret && sent++ < 10000)
 		ret = mrg_ep_send(ep, bytes, sizeof(bytes));
 	assert_int_equal(ret, -EAGAIN);
+	while (!mrg_ep_send(ep, bytes, 1))
+		;
+	/* What is not the application's has room, and is not forgotten. */
+	assert_int_equal(mrg_ep_revoke(ep, 7, 0), -ETIMEDOUT);
 	pthread_mutex_unlock(&peer->lock);
+	assert_int_equal(mrg_ep_revoke(ep, 8, 10 * SOON_MS), 0);
+	assert_int_equal(mrg_ep_revoke(ep, 7, 0), 0);
 	mrg_ep_close(ep);
 	mrg_ep_close(peer);
 	end();
