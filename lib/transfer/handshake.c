@@ -175,6 +175,7 @@ static int offer_gids(struct mrg_ep *ep, struct message_hello *hello)
 		memcpy(hello->gid[i].gid, &gids[i].gid, sizeof(hello->gid[i].gid));
 		hello->gids++;
 	}
+	ep->offered_count = hello->gids;
 	if (hello->gids)
 		use_gid(ep, &ep->offered[0]);
 	return 0;
@@ -346,6 +347,8 @@ static int take_gid(struct mrg_ep *ep, const struct message_hello *hello)
 
 	if (!ep->port.ethernet || !hello->port.ethernet)
 		return 0;
+	if (hello->taken >= ep->offered_count)
+		return -EPROTO;
 	memcpy(peer.gid, hello->port.gid, sizeof(peer.gid));
 	ret = handshake_port(ep, &peer, 1, &theirs);
 	if (!ret)

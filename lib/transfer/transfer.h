@@ -297,6 +297,7 @@ struct mrg_ep {
 	char peer[160];
 	struct transfer_gid gid;
 	struct transfer_gid offered[MESSAGE_GIDS];	/* own, in HELLO */
+	uint32_t offered_count;
 	struct message_port port;	/* own */
 	struct message_port peer_port;
 	_Atomic uint64_t due;	/* when the control thread must look; set with the lock held */

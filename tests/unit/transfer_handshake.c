@@ -318,6 +318,21 @@ static void a_message_out_of_place_is_refused(void **state)
 	meet_stranger(bytes, length, -EPROTO, "out of place");
 }
 
+static void a_gid_that_was_not_offered_is_refused(void **state)
+{
+	struct message message = { .type = MESSAGE_WELCOME, .hello = {
+		.port = { .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
+			  .mtu = IBV_MTU_4096, .reads = 1 },
+		.taken = MESSAGE_GIDS - 1, .lanes = 1, .lane = { { 77, 1 } } } };
+	uint8_t bytes[MESSAGE_SMALL];
+	size_t length;
+
+	(void)state;
+	memcpy(message.hello.port.gid, &net.nics[1].gids[0].gid, 16);
+	length = message_encode(&message, bytes);
+	meet_stranger(bytes, length, -EPROTO, "out of place");
+}
+
 /* ---- clients that stop half way ---- */
 
 static int dial(void)
@@ -581,6 +596,7 @@ int main(void)
 		FAKE_TEST(a_refusal_of_another_version_is_read),
 		FAKE_TEST(a_length_out_of_bounds_is_refused),
 		FAKE_TEST(a_message_out_of_place_is_refused),
+		FAKE_TEST(a_gid_that_was_not_offered_is_refused),
 		FAKE_TEST(a_client_that_goes_at_any_step_leaves_nothing),
 		FAKE_TEST(clients_that_hang_are_let_go_and_hold_nobody_up),
 		FAKE_TEST(a_listener_closes_with_peers_at_all_steps),
