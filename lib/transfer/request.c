@@ -460,7 +460,8 @@ static int submit_locked(struct mrg_ep *ep, const struct mrg_op *ops,
 			 struct mrg_request **out)
 {
 	struct mrg_request *request;
-	int wait_ms = opts->deadline_ms ? (int)(opts->deadline_ms & INT32_MAX) : -1;
+	int wait_ms = !opts->deadline_ms ? -1 :
+		      opts->deadline_ms > INT32_MAX ? INT32_MAX : (int)opts->deadline_ms;
 	int ret = wait_for_room(ep, count,
 				opts->flags & MRG_SUBMIT_WAIT ? wait_ms : 0);
 
