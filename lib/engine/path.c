@@ -242,6 +242,8 @@ static int judge_rails(const struct question *q, struct mrg_path *path,
 	int remote = -ENODEV;
 	uint64_t taken = 0;
 
+	if (!count)
+		return because(reason, -ENODEV, "no local device is near, by the list that was given");
 	for (uint32_t i = 0; i < count && path->rail_count < MRG_PATH_MAX_RAILS; i++) {
 		uint32_t local = nth_near(q, i);
 

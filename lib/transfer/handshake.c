@@ -403,7 +403,7 @@ static int on_note(struct mrg_ep *ep, const struct message_bytes *bytes)
 
 	if (ep->note_bytes > NOTES_MAX) {
 		ep_fail(ep, -ENOBUFS, "receive note", "Collect notes as they come.",
-			"%zu bytes of notes wait to be collected, and %u may",
+			"%zu bytes of notes and their heads wait to be collected, and %u may",
 			ep->note_bytes, NOTES_MAX);
 		return 0;
 	}
@@ -418,7 +418,7 @@ static int on_note(struct mrg_ep *ep, const struct message_bytes *bytes)
 	else
 		ep->note_first = note;
 	ep->note_last = note;
-	ep->note_bytes += note->length;
+	ep->note_bytes += sizeof(*note) + note->length;
 	ep_wake(ep);
 	return 0;
 }

@@ -51,7 +51,7 @@ static ssize_t take_note(struct mrg_ep *ep, void *bytes, size_t cap)
 	ep->note_first = note->next;
 	if (!ep->note_first)
 		ep->note_last = NULL;
-	ep->note_bytes -= note->length;
+	ep->note_bytes -= sizeof(*note) + note->length;
 	length = (ssize_t)note->length;
 	memcpy(bytes, note->bytes, note->length);
 	free(note);

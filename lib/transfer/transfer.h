@@ -308,7 +308,7 @@ struct mrg_ep {
 	size_t tx_length, tx_room;
 	bool tx_watched;
 	struct note *note_first, *note_last;
-	size_t note_bytes;
+	size_t note_bytes;	/* with their heads: an empty note takes memory too */
 
 	/* buffers that are gone */
 	uint64_t *revoked;	/* by the peer */

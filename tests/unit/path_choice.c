@@ -169,6 +169,17 @@ static void a_small_transfer_takes_the_nearest_device_and_a_large_one_all(void *
 	assert_int_equal(path.rails[3].remote, 1);
 }
 
+static void an_empty_list_of_near_devices_is_named(void **state)
+{
+	static const uint32_t near[] = { 0 };
+	const struct mrg_path_opts opts = { .size = sizeof(opts), .near = near };
+
+	(void)state;
+	remote.boot[0] = 2;
+	assert_int_equal(way(&opts), MRG_PROTO_NONE);
+	assert_non_null(strstr(error.cause, "no local device is near"));
+}
+
 static void more_local_devices_than_remote_ones_share_them(void **state)
 {
 	const struct mrg_path_opts opts = { .size = sizeof(opts), .bytes = 1 << 30 };
@@ -298,6 +309,7 @@ int main(void)
 		WAY(another_machines_share_is_not_even_probed),
 		WAY(rails_join_the_devices_between_which_there_is_a_route),
 		WAY(a_small_transfer_takes_the_nearest_device_and_a_large_one_all),
+		WAY(an_empty_list_of_near_devices_is_named),
 		WAY(more_local_devices_than_remote_ones_share_them),
 		WAY(link_layers_are_not_mixed),
 		WAY(mrs_without_remote_access_are_no_way),

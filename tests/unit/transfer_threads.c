@@ -155,7 +155,7 @@ static void note_arrives_and_another_polls(struct mrg_ep *ep)
 	usleep(5000);
 	pthread_mutex_lock(&ep->lock);
 	ep->note_first = ep->note_last = note;
-	ep->note_bytes += note->length;
+	ep->note_bytes += sizeof(*note) + note->length;
 	ep_wake(ep);
 	ep_progress(ep);
 	pthread_mutex_unlock(&ep->lock);

@@ -445,7 +445,10 @@ MRG_API int mrg_ep_fd(const struct mrg_ep *ep);
 /**
  * mrg_ep_arm() - before sleeping on mrg_ep_fd()
  *
- * Return: 0: sleep; 1: something is there already, poll again.  Any thread.
+ * For the one thread that sleeps on the descriptor: another's mrg_poll() or
+ * mrg_wait() collects what made it readable, and it may not become so again.
+ *
+ * Return: 0: sleep; 1: something is there already, poll again.
  */
 MRG_API int mrg_ep_arm(struct mrg_ep *ep);
 
