@@ -55,6 +55,12 @@ static const char *installed(struct check_ctx *ctx)
 	return found;
 }
 
+/* What has to be reinstalled to have the module built anew. */
+static const char *where_from(const char *module)
+{
+	return strcmp(module, "nv_peer_mem") ? "the GPU driver" : module;
+}
+
 static void not_loaded(struct check_ctx *ctx)
 {
 	const char *module = ctx->host.vendor_core ? installed(ctx) : NULL;
@@ -63,7 +69,7 @@ static void not_loaded(struct check_ctx *ctx)
 	if (module) {
 		snprintf(remedy, sizeof(remedy),
 			 "modprobe %s; if it is refused, reinstall %s after the vendor's RDMA stack.",
-			 module, strcmp(module, "nv_peer_mem") ? "the GPU driver" : module);
+			 module, where_from(module));
 		check_add(ctx, MRG_CHECK_WARN, "", "installed (modules.dep), but not loaded (/sys/module)",
 			  "Not loaded, or refused (\"Invalid argument\", -22): it was built for another ib_core.",
 			  remedy);
@@ -96,7 +102,7 @@ static void run(struct check_ctx *ctx)
 	if (ctx->host.vendor_core)
 		snprintf(remedy, sizeof(remedy),
 			 "Reinstall %s after the vendor's RDMA stack, so that it is built against it.",
-			 strcmp(module, "nv_peer_mem") ? "the GPU driver" : module);
+			 where_from(module));
 	else
 		snprintf(remedy, sizeof(remedy), "Unload it (modprobe -r %s) and use DMA-BUF.", module);
 	check_add(ctx, MRG_CHECK_WARN, "", "loaded, but neither registered nor linked to ib_core",
