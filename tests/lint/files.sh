@@ -16,13 +16,9 @@ c_files() {
 
 # Scripts by their first line or their ending.
 shell_files() {
-	files | while read -r f; do
-		case $f in
-		*.sh) echo "$f" ;;
-		*.*) ;;
-		*) head -n 1 "$top/$f" | grep -qE '^#!.*/(env )?(ba)?sh$' && echo "$f" ;;
-		esac
-	done
+	files | grep '\.sh$'
+	files | grep -v '\.[^/]*$' | (cd "$top" && LC_ALL=C xargs awk \
+		'FNR == 1 { if (/^#!.*\/(env )?(ba)?sh$/) print FILENAME; nextfile }')
 }
 
 # The functions of the public headers.
