@@ -19,6 +19,7 @@ struct found {
 	struct check_ctx *ctx;
 	char bridge[64];
 	unsigned int control;
+	int unseen;		/* -errno of a bridge that was not to be read */
 };
 
 static unsigned int le32(const unsigned char *p)
@@ -74,8 +75,11 @@ static int look(void *arg, const char *bridge)
 	ssize_t len;
 	int at = find_cap(f->ctx, bridge, CAP_ACS, config, &len);
 
+	/* One behind it may redirect, and be readable. */
+	if (at < 0)
+		f->unseen = at;
 	if (at <= 0)
-		return at;
+		return 0;
 	f->control = config[at + 6] | config[at + 7] << 8;
 	if (!(f->control & ACS_REDIRECT))
 		return 0;
@@ -100,23 +104,23 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r, const struc
 {
 	struct found f = { .ctx = ctx };
 	char subject[96], evidence[256];
-	int rc = pair_for_each_bridge(&r->pci, gpu, look, &f);
+	bool redirects = pair_for_each_bridge(&r->pci, gpu, look, &f);
 
 	snprintf(subject, sizeof(subject), "%.40s-%s", r->name, gpu->addr);
-	if (rc < 0) {
-		snprintf(evidence, sizeof(evidence), "PCI configuration space: %s",
-			 rc == -ENODATA ? "only its first 256 bytes are visible" : check_why(rc));
-		check_add(ctx, MRG_CHECK_UNKNOWN, subject, evidence,
-			  "Whether ACS redirects their traffic was not seen.", rc == -ENODATA ?
-			  "Look where the whole space is visible: on the hypervisor, or with ECAM enabled." : "Run as root.");
-		return;
-	}
-	if (rc) {
+	if (redirects) {
 		snprintf(evidence, sizeof(evidence), "bridge %s has ACS control 0x%x; NIC: %s", f.bridge,
 			 f.control, ats_of(ctx, &r->pci));
 		check_add(ctx, MRG_CHECK_WARN, subject, evidence,
 			  "ACS sends NIC-GPU traffic through the root complex: slow, or it hangs.",
 			  "Clear the redirect bits (setpci -s BRIDGE ECAP_ACS+6.w=0), or turn ACS off in the firmware.");
+		return;
+	}
+	if (f.unseen) {
+		snprintf(evidence, sizeof(evidence), "PCI configuration space: %s",
+			 f.unseen == -ENODATA ? "only its first 256 bytes are visible" : check_why(f.unseen));
+		check_add(ctx, MRG_CHECK_UNKNOWN, subject, evidence,
+			  "Whether ACS redirects their traffic was not seen.", f.unseen == -ENODATA ?
+			  "Look where the whole space is visible: on the hypervisor, or with ECAM enabled." : "Run as root.");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "no bridge between them redirects; NIC: %s",

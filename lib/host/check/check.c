@@ -31,6 +31,14 @@ static void put(char *to, size_t cap, const char *from)
 	mrg_make_plain(to);
 }
 
+/* Where a check knows no better one. */
+static const char *remedy_for_unseen(const struct check_ctx *ctx)
+{
+	if (ctx->opts->root)
+		return "Record the host again, as root and with this version: mrguard check --dump DIR";
+	return "Run as root on the host itself, outside of containers.";
+}
+
 void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
 	       const char *evidence, const char *meaning, const char *remedy)
 {
@@ -54,6 +62,8 @@ void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char
 	put(r->subject, sizeof(r->subject), subject);
 	put(r->evidence, sizeof(r->evidence), evidence);
 	put(r->meaning, sizeof(r->meaning), meaning);
+	if (verdict == MRG_CHECK_UNKNOWN && !(remedy && *remedy))
+		remedy = remedy_for_unseen(ctx);
 	put(r->remedy, sizeof(r->remedy), remedy);
 }
 

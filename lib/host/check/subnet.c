@@ -60,7 +60,9 @@ static void run(struct check_ctx *ctx)
 	if (pairs)
 		return;
 	if (n < 0 && ctx->host.rdma_count)
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", "/proc/net/route was not readable", "", "");
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "/proc/net/route was not readable",
+			  "Whether two NICs share a subnet was not seen.",
+			  "Compare the networks of: ip -4 address show, or run where /proc/net is there.");
 	else
 		check_add(ctx, ctx->host.rdma_count > 1 ? MRG_CHECK_OK : MRG_CHECK_SKIP, "",
 			  count ? "every RDMA network device has a subnet of its own" :
