@@ -17,6 +17,7 @@
 #define EVENTS		64
 #define KICK		UINT64_MAX
 #define GREETING_MAX	1024	/* handshakes of a listener at a time */
+#define ACCEPTS		64	/* connections at a time: others wait meanwhile */
 #define SCARCE_US	10000
 /* Each look costs a walk over all endpoints: thousands of handshakes share it. */
 #define GREET_STEP_MS	100
@@ -204,9 +205,10 @@ static uint64_t listener_ready(struct mrg_listener *listener)
 	struct sockaddr_storage addr;
 	socklen_t length = sizeof(addr);
 	char peer[80];
-	int fd;
+	int fd, n = 0;
 
-	while ((fd = accept4(listener->fd, (struct sockaddr *)&addr, &length,
+	/* What is left over keeps it readable. */
+	while (n++ < ACCEPTS && (fd = accept4(listener->fd, (struct sockaddr *)&addr, &length,
 			     SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
 		/* A flood; those who only came too early are told (handshake.c). */
 		if (listener->greeting >= GREETING_MAX) {
@@ -220,7 +222,7 @@ static uint64_t listener_ready(struct mrg_listener *listener)
 		length = sizeof(addr);
 	}
 	/* Out of descriptors: it stays readable, and must not be all we do. */
-	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
 		usleep(SCARCE_US);
 	return next;
 }

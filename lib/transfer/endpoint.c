@@ -28,17 +28,25 @@ static void init_condition(pthread_cond_t *condition)
 	pthread_condattr_destroy(&attr);
 }
 
-static int watch_own(struct mrg_ep *ep)
+/* Who has not said HELLO yet costs this side no more than the connection. */
+int ep_equip(struct mrg_ep *ep)
 {
 	struct epoll_event event = { .events = EPOLLIN };
+	int ret;
 
+	errno = ENOMEM;
 	ep->fd = epoll_create1(EPOLL_CLOEXEC);
 	ep->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	ep->channel = ep->ops->create_channel(ep->transfer->verbs);
-	if (ep->fd < 0 || ep->event < 0 || !ep->channel)
-		return -1;
-	return epoll_ctl(ep->fd, EPOLL_CTL_ADD, ep->event, &event) ||
-	       epoll_ctl(ep->fd, EPOLL_CTL_ADD, ep->channel->fd, &event);
+	if (ep->fd >= 0 && ep->event >= 0 && ep->channel &&
+	    !epoll_ctl(ep->fd, EPOLL_CTL_ADD, ep->event, &event) &&
+	    !epoll_ctl(ep->fd, EPOLL_CTL_ADD, ep->channel->fd, &event))
+		return 0;
+	ret = -errno;
+	transfer_error_set(&ep->error, ret, "make endpoint",
+			   "Raise the limit on open files (ulimit -n).",
+			   "no memory or no descriptors for an endpoint: %s", strerror(-ret));
+	return ret;
 }
 
 struct mrg_ep *ep_new(struct mrg_transfer *transfer, int fd, const char *peer)
@@ -56,11 +64,6 @@ struct mrg_ep *ep_new(struct mrg_transfer *transfer, int fd, const char *peer)
 	snprintf(ep->peer, sizeof(ep->peer), "%s", peer);
 	pthread_mutex_init(&ep->lock, NULL);
 	init_condition(&ep->changed);
-	if (watch_own(ep)) {
-		ep->socket = -1;
-		ep_free(ep);
-		return NULL;
-	}
 	return ep;
 }
 
@@ -328,8 +331,7 @@ int mrg_ep_connect(struct mrg_transfer *transfer, const char *host,
 	ep = ep_new(transfer, fd, peer);
 	if (!ep) {
 		close(fd);
-		return transfer_fail(transfer, -ENOMEM, "connect", "",
-				     "no memory or no descriptors for an endpoint");
+		return transfer_fail(transfer, -ENOMEM, "connect", "", "no memory");
 	}
 	ret = begin(ep);
 	if (ret) {
@@ -357,17 +359,20 @@ static bool is_idle(struct mrg_ep *ep, void *arg)
 	return !ep->active && (ep->state == EP_OPEN || lanes_quiet(ep));
 }
 
-/* The peer hears of it before the connection ends, if it listens at all. */
-static void farewell(struct mrg_ep *ep)
+static bool say_bye(struct mrg_ep *ep)
 {
 	const struct message bye = { .type = MESSAGE_BYE };
+
+	return ep->socket >= 0 && !socket_send(ep, &bye) && !ep->tx_length &&
+	       !shutdown(ep->socket, SHUT_WR);
+}
+
+/* The peer hears of it before the connection ends, if it listens at all. */
+static void await_farewell(struct mrg_ep *ep, uint64_t until)
+{
 	struct pollfd p = { .fd = ep->socket, .events = POLLIN };
-	uint64_t until = transfer_now() + FAREWELL_MS * MS;
 	char rest[4096];
 
-	if (socket_send(ep, &bye) || ep->tx_length)
-		return;
-	shutdown(ep->socket, SHUT_WR);
 	while (poll(&p, 1, ms_until(until)) > 0 &&
 	       recv(ep->socket, rest, sizeof(rest), MSG_DONTWAIT) > 0)
 		;
@@ -382,12 +387,11 @@ static void forget(struct mrg_ep *ep)
 	pthread_mutex_unlock(&transfer->lock);
 }
 
-void mrg_ep_close(struct mrg_ep *ep)
+/* True: the peer has been told, and may take its time. */
+static bool end_use(struct mrg_ep *ep)
 {
 	bool open;
 
-	if (!ep)
-		return;
 	pthread_mutex_lock(&ep->lock);
 	request_fail_all(ep, -ECANCELED);
 	ep_await(ep, is_idle, NULL, -1);
@@ -396,8 +400,15 @@ void mrg_ep_close(struct mrg_ep *ep)
 	lanes_destroy(ep);
 	pthread_mutex_unlock(&ep->lock);
 	forget(ep);
-	if (open && ep->socket >= 0)
-		farewell(ep);
+	return open && say_bye(ep);
+}
+
+void mrg_ep_close(struct mrg_ep *ep)
+{
+	if (!ep)
+		return;
+	if (end_use(ep))
+		await_farewell(ep, transfer_now() + FAREWELL_MS * MS);
 	ep_free(ep);
 }
 
@@ -483,20 +494,38 @@ static void disown(struct mrg_listener *listener)
 	}
 }
 
+/* All are told before one is waited for. */
+static void let_go(struct mrg_ep *first)
+{
+	struct mrg_ep *told = NULL, *ep, *next;
+	uint64_t until;
+
+	for (ep = first; ep; ep = next) {
+		next = ep->next_open;
+		if (!end_use(ep)) {
+			ep_free(ep);
+			continue;
+		}
+		ep->next_open = told;
+		told = ep;
+	}
+	until = transfer_now() + FAREWELL_MS * MS;
+	for (ep = told; ep; ep = next) {
+		next = ep->next_open;
+		await_farewell(ep, until);
+		ep_free(ep);
+	}
+}
+
 void mrg_listener_close(struct mrg_listener *listener)
 {
-	struct mrg_ep *ep, *next;
-
 	if (!listener)
 		return;
 	pthread_mutex_lock(&listener->transfer->lock);
 	control_remove(listener->transfer, listener->slot, listener->fd);
 	disown(listener);
 	pthread_mutex_unlock(&listener->transfer->lock);
-	for (ep = listener->first; ep; ep = next) {
-		next = ep->next_open;
-		mrg_ep_close(ep);
-	}
+	let_go(listener->first);
 	pthread_cond_destroy(&listener->came);
 	close(listener->fd);
 	free(listener);

@@ -224,8 +224,10 @@ static void introduce(struct mrg_ep *ep, struct message_hello *hello)
 int handshake_begin(struct mrg_ep *ep)
 {
 	struct message message = { .type = MESSAGE_HELLO };
-	int ret = offer_gids(ep, &message.hello);
+	int ret = ep_equip(ep);
 
+	if (!ret)
+		ret = offer_gids(ep, &message.hello);
 	if (!ret)
 		ret = make_lanes(ep, ep->transfer->limits.lanes, &message.hello);
 	if (ret)
@@ -298,6 +300,8 @@ static int on_hello(struct mrg_ep *ep, const struct message_hello *hello)
 		return -EPROTO;
 	name_peer(ep, hello->name);
 	ret = check_listener(ep);
+	if (!ret)
+		ret = ep_equip(ep);
 	if (!ret)
 		ret = handshake_port(ep, hello->gid, (int)hello->gids, &taken);
 	if (ret)

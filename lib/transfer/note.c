@@ -154,6 +154,9 @@ int revoke_message(struct mrg_ep *ep, const struct message *message)
 {
 	int ret;
 
+	/* What no buffer has as its name would be all that have none. */
+	if (!message->generation)
+		return -EPROTO;
 	if (message->type == MESSAGE_REVOKE)
 		return forget_buffer(ep, message->generation);
 	ret = add_name(&ep->confirmed, &ep->confirmed_count, message->generation);
@@ -173,6 +176,10 @@ int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms)
 					 .generation = generation };
 	int ret = 0;
 
+	if (!generation)
+		return transfer_fail(ep->transfer, -EINVAL, "revoke",
+				     "Give mrg_remote_make() a generation to revoke the buffer by.",
+				     "generation 0 names no buffer");
 	pthread_mutex_lock(&ep->lock);
 	if (ep->state != EP_FAILED)
 		ret = socket_send(ep, &message);

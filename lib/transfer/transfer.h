@@ -379,6 +379,8 @@ int handshake_same_port(struct mrg_ep *ep);
 /* ---- endpoint.c ---- */
 
 struct mrg_ep *ep_new(struct mrg_transfer *transfer, int fd, const char *peer);
+/* What it sleeps on and is completed through.  0 or -errno, told in ep->error. */
+int ep_equip(struct mrg_ep *ep);
 /* Nobody knows it any more, and nothing is posted. */
 void ep_free(struct mrg_ep *ep);
 /* With ep->lock held: it is of no use any more. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* How endpoints meet, and who is told what when they do not. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "transfer_fake.h"
@@ -479,6 +481,160 @@ static void a_listener_closes_with_peers_at_all_steps(void **state)
 	end();
 }
 
+static unsigned int open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void await_known(size_t count)
+{
+	uint64_t until = fake_now() + SOON_MS * MS;
+
+	while (known(b) != count && fake_now() < until)
+		usleep(1000);
+	assert_int_equal(known(b), count);
+}
+
+static void a_silent_client_costs_one_descriptor(void **state)
+{
+	enum { COUNT = 100 };		/* more than are taken at a time */
+	unsigned int before;
+	int fds[COUNT];
+
+	(void)state;
+	begin(NULL, NULL);
+	before = open_descriptors();
+	for (int i = 0; i < COUNT; i++)
+		fds[i] = dial();
+	await_known(COUNT);
+	assert_int_equal(open_descriptors() - before, 2 * COUNT);
+	for (int i = 0; i < COUNT; i++)
+		close(fds[i]);
+	assert_forgotten(b);
+	assert_int_equal(open_descriptors(), before);
+	end();
+}
+
+/* Until the other side ends it: what it said, with its head. */
+static size_t hear(int fd, uint8_t *bytes, size_t room)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	size_t length = 0;
+	ssize_t n;
+
+	while (length < room && poll(&p, 1, SOON_MS) > 0 &&
+	       (n = read(fd, bytes + length, room - length)) > 0)
+		length += (size_t)n;
+	return length;
+}
+
+static void no_descriptors_for_a_peer_is_told_to_it(void **state)
+{
+	static const char words[] = "Too many open files";
+	struct rlimit before, tight;
+	uint8_t bytes[MESSAGE_SMALL];
+	size_t length = hello(bytes);
+	int fd;
+
+	(void)state;
+	begin(&quick, &quick);
+	fd = dial();
+	await_known(1);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	tight = before;
+	tight.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	assert_int_equal(write(fd, bytes, length), length);
+	length = hear(fd, bytes, sizeof(bytes));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(memmem(bytes, length, words, sizeof(words) - 1));
+	close(fd);
+	assert_forgotten(b);
+	assert_int_equal(net.live_qps, 0);
+	end();
+}
+
+/* Goes through the handshake, and says nothing more. */
+static int meet_and_hang(void)
+{
+	const struct message ready = { .type = MESSAGE_READY };
+	uint8_t bytes[MESSAGE_SMALL], welcome[MESSAGE_SMALL];
+	size_t length = hello(bytes);
+	int fd = dial();
+
+	assert_int_equal(write(fd, bytes, length), length);
+	assert_true(read(fd, welcome, sizeof(welcome)) > 0);
+	length = message_encode(&ready, bytes);
+	assert_int_equal(write(fd, bytes, length), length);
+	return fd;
+}
+
+static unsigned int unaccepted(void)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&b->lock);
+	n = listener->unaccepted;
+	pthread_mutex_unlock(&b->lock);
+	return n;
+}
+
+static void silent_peers_are_let_go_together(void **state)
+{
+	enum { COUNT = 24, EACH_MS = 200 };
+	uint64_t from, until;
+	int fds[COUNT];
+
+	(void)state;
+	begin(NULL, NULL);
+	for (int i = 0; i < COUNT; i++)
+		fds[i] = meet_and_hang();
+	until = fake_now() + SOON_MS * MS;
+	while (unaccepted() < COUNT && fake_now() < until)
+		usleep(1000);
+	assert_int_equal(unaccepted(), COUNT);
+	from = fake_now();
+	mrg_listener_close(listener);
+	listener = NULL;
+	assert_true(fake_now() - from < COUNT / 2 * EACH_MS * MS);
+	for (int i = 0; i < COUNT; i++)
+		close(fds[i]);
+	assert_int_equal(net.live_qps, 0);
+	end();
+}
+
+static void generation_0_names_no_buffer(void **state)
+{
+	const struct message revoke = { .type = MESSAGE_REVOKE };
+	uint8_t bytes[MESSAGE_SMALL];
+	size_t length = message_encode(&revoke, bytes);
+	struct mrg_error error;
+	struct mrg_ep *peer;
+	int fd, ret;
+
+	(void)state;
+	begin(NULL, NULL);
+	fd = meet_and_hang();
+	assert_int_equal(mrg_listener_accept(listener, SOON_MS, &peer), 0);
+	assert_int_equal(mrg_ep_revoke(peer, 0, 0), -EINVAL);
+	assert_int_equal(mrg_transfer_last_error(b, &error), 0);
+	assert_non_null(strstr(error.cause, "generation 0"));
+	assert_int_equal(write(fd, bytes, length), length);
+	while ((ret = mrg_ep_status(peer, &error)) >= 0)
+		usleep(1000);
+	assert_int_equal(ret, -EPROTO);
+	mrg_ep_close(peer);
+	close(fd);
+	end();
+}
+
 /* ---- notes ---- */
 
 static void notes_come_whole_and_in_order(void **state)
@@ -600,6 +756,10 @@ int main(void)
 		FAKE_TEST(a_client_that_goes_at_any_step_leaves_nothing),
 		FAKE_TEST(clients_that_hang_are_let_go_and_hold_nobody_up),
 		FAKE_TEST(a_listener_closes_with_peers_at_all_steps),
+		FAKE_TEST(a_silent_client_costs_one_descriptor),
+		FAKE_TEST(no_descriptors_for_a_peer_is_told_to_it),
+		FAKE_TEST(silent_peers_are_let_go_together),
+		FAKE_TEST(generation_0_names_no_buffer),
 		FAKE_TEST(notes_come_whole_and_in_order),
 		FAKE_TEST(a_peer_that_does_not_read_is_eagain),
 		FAKE_TEST(a_listener_that_nobody_accepts_from_says_so),

@@ -143,6 +143,7 @@ MRG_API int mrg_listener_accept(struct mrg_listener *listener, int timeout_ms,
  * -EPROTONOSUPPORT: the peer speaks another version;  -EPROTO: no mrguard
  * -ENETDOWN: the port is not active;  -ENODEV: it has no usable GID
  * -EREMOTEIO: the peer could not; mrg_transfer_last_error() has its own words
+ * -EMFILE, -ENFILE, -ENOMEM: no descriptors or memory for an endpoint
  * or the -errno of making queue pairs.  Any thread.
  */
 MRG_API int mrg_ep_connect(struct mrg_transfer *transfer, const char *host,
@@ -249,15 +250,15 @@ MRG_API size_t mrg_remote_pieces(const struct mrg_mr *mr,
 
 /**
  * mrg_ep_revoke() - before a buffer is deregistered: stop the peer using it
- * @generation: as the peer gave it to mrg_remote_make()
+ * @generation: as the peer gave it to mrg_remote_make(); not 0
  * @timeout_ms: -1 = for ever
  *
  * The peer's requests to it fail with -ESTALE, those posted end first, and
  * none is repeated: what was written afterwards would be another buffer.
  *
- * Return: 0, once nothing of the peer is on its way to it; -ETIMEDOUT; or what
- * mrg_ep_status() says: then, too, nothing can come over this endpoint any
- * more.  Any thread.
+ * Return: 0, once nothing of the peer is on its way to it; -EINVAL (generation
+ * 0); -ETIMEDOUT; or what mrg_ep_status() says: then, too, nothing can come over
+ * this endpoint any more.  Any thread.
  */
 MRG_API int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation,
 			  int timeout_ms);
