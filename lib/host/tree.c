@@ -122,6 +122,28 @@ static int load_denied(struct mrg_tree *t)
 	return 0;
 }
 
+/* What lies there already would be overwritten, or be taken for the host's. */
+static int open_empty(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	int fd;
+
+	if (!dir)
+		return -errno;
+	do {
+		errno = 0;
+		entry = readdir(dir);
+	} while (entry && (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..")));
+	if (entry)
+		errno = ENOTEMPTY;
+	fd = errno ? -1 : fcntl(dirfd(dir), F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		fd = -errno;
+	closedir(dir);
+	return fd;
+}
+
 int mrg_tree_open(struct mrg_tree **tree, const char *root, const char *dump)
 {
 	struct mrg_tree *t = calloc(1, sizeof(*t));
@@ -142,9 +164,9 @@ int mrg_tree_open(struct mrg_tree **tree, const char *root, const char *dump)
 	if (!strcmp(t->real, "/"))
 		t->real[0] = 0;
 	if (dump) {
-		t->dump = open(dump, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		t->dump = open_empty(dump);
 		if (t->dump < 0) {
-			rc = -errno;
+			rc = t->dump;
 			goto close_root;
 		}
 	}

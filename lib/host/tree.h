@@ -18,7 +18,7 @@ struct mrg_tree;
 #define MRG_TREE_MAX_NAMES	65536
 
 /* @root NULL is "/".  @dump, if not NULL, is an existing empty directory that
- * gets a copy of everything that is read.  -errno of open(2). */
+ * gets a copy of everything that is read.  -errno of open(2); -ENOTEMPTY. */
 int mrg_tree_open(struct mrg_tree **tree, const char *root, const char *dump);
 void mrg_tree_close(struct mrg_tree *tree);
 /* The root is the running host's, so files may be asked for what no file says. */

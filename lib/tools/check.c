@@ -215,6 +215,9 @@ static int cannot_run(const struct args *args, int rc)
 	if (rc == -ENODEV)
 		fprintf(stderr, "mrguard check: no RDMA device \"%s\"; mrguard info lists them\n",
 			args->opts.device);
+	else if (rc == -ENOTEMPTY)
+		fprintf(stderr, "mrguard check: --dump: %s is not empty\n  Name a new directory, or an empty one.\n",
+			args->opts.dump);
 	else
 		fprintf(stderr, "mrguard check: %s: %s\n", what, strerror(-rc));
 	return EXIT_USAGE;

@@ -74,8 +74,8 @@ struct mrg_check_report;
  * @report: OUT, to be freed with mrg_check_free()
  *
  * Return: 0; -EINVAL (unknown non-zero tail of opts); -ENOENT, -ENOTDIR,
- * -EACCES (root or dump); -ENODEV (no such device); -ENOMEM (for the report
- * itself: a check that lacks the memory to look says "unknown").
+ * -EACCES (root or dump); -ENOTEMPTY (dump); -ENODEV (no such device); -ENOMEM
+ * (for the report itself: a check that lacks the memory to look says "unknown").
  */
 MRG_API int mrg_check_run(const struct mrg_check_opts *opts, struct mrg_check_report **report);
 MRG_API void mrg_check_free(struct mrg_check_report *report);
