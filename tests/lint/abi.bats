@@ -33,6 +33,11 @@ exported() {
 	done
 }
 
+@test "mrguard.h brings every other public header" {
+	diff <(cd lib/include && printf '%s\n' mrguard/*.h | grep -v /mrguard.h) \
+		<(sed -n 's/^#include <\(.*\)>/\1/p' lib/include/mrguard/mrguard.h)
+}
+
 @test "no public name lacks the prefix" {
 	cat lib/include/mrguard/*.h | grep -E '^(#define|struct|enum|union) ' |
 		grep -vE '^#define (MRG|MRGUARD)_|^(struct|enum|union) (mrg_|ibv_|verbs_)' | none

@@ -2,6 +2,7 @@
 #ifndef MRGUARD_MRGUARD_H
 #define MRGUARD_MRGUARD_H
 
+#include <mrguard/check.h>
 #include <mrguard/common.h>
 #include <mrguard/descriptor.h>
 #include <mrguard/directory.h>
