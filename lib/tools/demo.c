@@ -168,12 +168,14 @@ static void print_head(const struct demo *demo)
 	fputc('\n', demo->term.out);
 }
 
+enum { KEY_DEVICE = 0x100 };
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct demo *demo = state->input;
 
 	switch (key) {
-	case 'd':
+	case KEY_DEVICE:
 		demo->device = arg;
 		return 0;
 	case ARGP_KEY_ARG:
@@ -185,7 +187,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{ "device", 'd', "DEVICE", 0, "RDMA device of the test ground (simnic0)", 0 },
+	{ "device", KEY_DEVICE, "DEVICE", 0, "RDMA device of the test ground (simnic0)", 0 },
 	{ 0 },
 };
 

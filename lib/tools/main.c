@@ -81,7 +81,7 @@ static void print_help(FILE *out)
 	for (int group = 0; group < GROUPS; group++)
 		print_group(out, (enum group)group);
 	fputs("\n`mrguard COMMAND --help' lists a command's options; mrguard(7) "
-	      "explains the whole.\n",
+	      "is the overview.\n",
 	      out);
 }
 

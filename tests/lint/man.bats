@@ -37,6 +37,13 @@ setup() {
 	done | none
 }
 
+@test "help fits 80 columns, and each option of it is a long one" {
+	for command in '' $("$mrguard" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+		# shellcheck disable=SC2086 # none is none
+		"$mrguard" $command --help | grep -E -e '.{81}' -e '^  -[^?], '
+	done | none
+}
+
 @test "mrguard(1) names every command" {
 	for command in $("$mrguard" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
 		grep -qx "\.BR mrguard-$command (1)" lib/man/mrguard.1 || echo "$command"
