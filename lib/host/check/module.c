@@ -37,32 +37,51 @@ static bool wants_signature(struct check_ctx *ctx)
 	       !strstr(lockdown, "[none]");
 }
 
-static void why_not_loaded(struct check_ctx *ctx)
+static void not_built(struct check_ctx *ctx)
 {
-	char path[192], evidence[256];
 	const char *release = ctx->host.release;
-	bool headers;
+	bool headers, known = mrg_tree_exists(ctx->tree, "/var/lib/dkms/mrguard");
+	char path[192], evidence[256], remedy[256];
 
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/build", release);
 	headers = mrg_tree_exists(ctx->tree, path);
-	if (installed(ctx, release)) {
-		bool locked = wants_signature(ctx);
+	snprintf(evidence, sizeof(evidence), "not built for %.120s; its headers are %s%s", release,
+		 headers ? "installed" : "missing", known ? "" : "; dkms does not know mrguard");
+	if (known)
+		snprintf(remedy, sizeof(remedy), "%sdkms autoinstall && modprobe -a mrguard mrguard_walk",
+			 headers ? "" : "apt install linux-headers-$(uname -r) && ");
+	else
+		snprintf(remedy, sizeof(remedy), "%sInstall the package mrguard-dkms, or from mrguard's source: "
+			 "make dkms-install && dkms install mrguard/" MRG_VERSION_STRING
+			 "; then modprobe -a mrguard mrguard_walk",
+			 headers ? "" : "apt install linux-headers-$(uname -r).  ");
+	check_add(ctx, MRG_CHECK_WARN, "", evidence,
+		  "Without the module addresses and walk are not seen: plans are the careful kind.", remedy);
+}
 
-		snprintf(evidence, sizeof(evidence), "built for %.120s, not loaded%s", release,
-			 locked ? "; Secure Boot or lockdown is on" : "");
-		check_add(ctx, MRG_CHECK_WARN, "", evidence, locked ?
-			  "The kernel lets in only modules signed with an enrolled key." : "Only the loading is missing.",
-			  locked ? "modprobe -a mrguard mrguard_walk; where the key is rejected, enrol DKMS's once: "
-			  "mokutil --import /var/lib/dkms/mok.pub, then reboot." :
-			  "modprobe -a mrguard mrguard_walk");
+static void why_not_loaded(struct check_ctx *ctx)
+{
+	const char *release = ctx->host.release;
+	bool locked = wants_signature(ctx);
+	char evidence[256];
+
+	if (!installed(ctx, release) && ctx->host.modules_seen) {
+		not_built(ctx);
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "not built for %.120s; its headers are %s", release,
-		 headers ? "installed" : "missing");
-	check_add(ctx, MRG_CHECK_WARN, "", evidence,
-		  "Without the module addresses and walk are not seen: plans are the careful kind.",
-		  headers ? "dkms autoinstall && modprobe -a mrguard mrguard_walk" :
-		  "apt install linux-headers-$(uname -r) && dkms autoinstall && modprobe -a mrguard mrguard_walk");
+	if (!installed(ctx, release)) {
+		check_add(ctx, MRG_CHECK_WARN, "", "no /dev/mrguard, and /lib/modules of this kernel is not in sight "
+			  "(a container?)", "Without the module addresses and walk are not seen: plans are the careful kind.",
+			  "Load it on the host (modprobe -a mrguard mrguard_walk), and give a container /dev/mrguard.");
+		return;
+	}
+	snprintf(evidence, sizeof(evidence), "built for %.120s, not loaded%s", release,
+		 locked ? "; Secure Boot or lockdown is on" : "");
+	check_add(ctx, MRG_CHECK_WARN, "", evidence, locked ?
+		  "The kernel lets in only modules signed with an enrolled key." : "Only the loading is missing.",
+		  locked ? "modprobe -a mrguard mrguard_walk; where the key is rejected, enrol DKMS's once: "
+		  "mokutil --import /var/lib/dkms/mok.pub, then reboot." :
+		  "modprobe -a mrguard mrguard_walk");
 }
 
 static void run(struct check_ctx *ctx)
