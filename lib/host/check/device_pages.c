@@ -33,6 +33,14 @@ static enum reach reach_of(const struct check_host *h, const struct check_rdma *
 	return check_kernel_at_least(h, 6, 12, 0) ? PLAIN_ONLY : NEVER;
 }
 
+static bool has_cuda(const struct check_host *h)
+{
+	for (size_t i = 0; i < h->gpu_count; i++)
+		if (h->gpus[i].vendor == VENDOR_NVIDIA)
+			return true;
+	return false;
+}
+
 static void say(struct check_ctx *ctx, const struct check_rdma *r, enum reach reach)
 {
 	const struct check_host *h = &ctx->host;
@@ -54,8 +62,11 @@ static void say(struct check_ctx *ctx, const struct check_rdma *r, enum reach re
 	}
 	if (h->walk == CHECK_WALK_UNKNOWN || reach == NOT_KNOWN) {
 		check_add(ctx, h->walk == CHECK_WALK_AFFECTED ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN, r->name,
-			  evidence, "Affected or not: neither versions nor files decide it.",
-			  "Ask bytes: mrguard selftest --device DEVICE; register through libmrguard until then.");
+			  evidence, "Affected or not: neither versions nor files decide it.", has_cuda(h) ?
+			  "Ask bytes: mrguard selftest --device DEVICE --buffer cuda:8G --raw; register through "
+			  "libmrguard until then." :
+			  "Ask bytes: mrguard selftest --device DEVICE --buffer udmabuf:8G --raw; register through "
+			  "libmrguard until then.");
 		return;
 	}
 	snprintf(meaning, sizeof(meaning), reach == PLAIN_ONLY ?
