@@ -36,8 +36,10 @@ int main(int argc, char **argv)
 	struct mrg_mr *mr;
 	int ret;
 
-	if (!pd || mrg_open(&ctx, device, NULL))
+	if (!pd || mrg_open(&ctx, device, NULL)) {
+		fprintf(stderr, "usage: swap DEVICE [DMABUF_FD LENGTH], DEVICE as `mrguard info' lists it\n");
 		return 2;
+	}
 	if (argc > 3) { /* was: mr = ibv_reg_dmabuf_mr(pd, 0, length, addr, fd, ACCESS) */
 		buf.fd = atoi(argv[2]);
 		ret = mrg_reg_dmabuf(ctx, pd, &buf, buf.base, length, ACCESS, NULL, &mr);
