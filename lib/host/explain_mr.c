@@ -60,6 +60,9 @@ void explain_mr_size(const struct evidence *evidence,
 		    mrg_call_name(evidence->opts.call));
 	else if (error != ENOMEM && error != EINVAL && error != EIO)
 		explain_say(finding, MRG_IS_NOT, "", "Drivers refuse too long an MR with EINVAL, ENOMEM or EIO.");
+	else if (!limit && evidence->opts.device)
+		explain_say(finding, MRG_NOT_SEEN, "Take a device that `mrguard info' lists, and run as root.",
+			    "RDMA device %s could not be asked for its largest MR.", evidence->opts.device);
 	else if (!limit || !length)
 		explain_say(finding, MRG_NOT_SEEN, "Give the buffer's length, and the device or its largest MR.",
 		    "%s", limit ? "The buffer's length is not given." :
