@@ -85,16 +85,18 @@ void output_finding(const struct guard_process *p, const struct guard_request *r
 	text_end(&t);
 }
 
-/* A file is added to, so that processes that share one do not lose each other's. */
+/* A file is added to, so that processes that share one do not lose each other's;
+ * and where it cannot be written the report is not lost for that. */
 static int open_report(const struct guard_process *p)
 {
 	char path[PATH_MAX];
+	int fd = -1;
 
 	if (!p->policy.report)
 		return guard_stderr(p);
-	if (!guard_report_path(p->policy.report, p->state->pid, path, sizeof(path)))
-		return -1;
-	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (guard_report_path(p->policy.report, p->state->pid, path, sizeof(path)))
+		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	return fd < 0 ? guard_stderr(p) : fd;
 }
 
 static void report(struct guard_process *p, enum guard_moment moment)

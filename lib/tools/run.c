@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mrguard/common.h>
@@ -257,6 +258,18 @@ static int set_libraries(const struct run_args *args)
 	return wants_audit(args) ? prepend("LD_AUDIT", audit) : 0;
 }
 
+/* Rather now than when the program has ended.  0 or an errno. */
+static int cannot_write(const char *path)
+{
+	char folder[PATH_MAX];
+	struct stat st;
+
+	if (!strstr(path, "%p") && !stat(path, &st))
+		return S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
+	snprintf(folder, sizeof(folder), "%s", path);
+	return !strstr(dirname(folder), "%p") && access(folder, W_OK | X_OK) ? errno : 0;
+}
+
 /* The program may change its folder; and what an earlier run left in a file that
  * all processes share is not of this one. */
 static int set_report(const struct run_args *args)
@@ -267,6 +280,11 @@ static int set_report(const struct run_args *args)
 		snprintf(path, sizeof(path), "%s", args->report);
 	else if (snprintf(path, sizeof(path), "%s/%s", here, args->report) >= (int)sizeof(path))
 		return -1;
+	errno = cannot_write(path);
+	if (errno) {
+		fprintf(stderr, "mrguard run: --report: %s cannot be written: %m.  Name a file in a folder that is there.\n", path);
+		return -1;
+	}
 	if (!strstr(path, "%p") && truncate(path, 0) && errno != ENOENT && errno != EINVAL) {
 		fprintf(stderr, "mrguard run: %s: %m\n", path);
 		return -1;
