@@ -52,7 +52,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 				   arg);
 		return 0;
 	case KEY_SYSFS:
-		args->sysfs = arg;
+		args->sysfs = args_folder(state, "sysfs", arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "expected no argument, read \"%s\"", arg);

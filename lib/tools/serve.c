@@ -56,7 +56,9 @@ static void check_args(struct argp_state *state)
 {
 	const struct serve_args *args = state->input;
 
-	if (!args->file == !args->memory)
+	if (args->file && args->memory)
+		argp_error(state, "--memory takes no FILE, read \"%s\"", args->file);
+	if (!args->file && !args->memory)
 		argp_error(state, "give a FILE or --memory");
 }
 

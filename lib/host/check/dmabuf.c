@@ -54,6 +54,16 @@ static int probe_device(struct check_ctx *ctx, const struct check_rdma *r)
 	return n < 0 ? (int)n : atoi(buf);
 }
 
+/* What is new enough already is not asked for. */
+static const char *remedy_without(const struct check_ctx *ctx, int err)
+{
+	if (!check_kernel_at_least(&ctx->host, 5, 12, 0))
+		return "GPU memory needs a kernel from 5.12 on and rdma-core from 34 on, or peermem.";
+	if (err == EPROTONOSUPPORT)
+		return "GPU memory needs the kernel's own RDMA core or a newer one of the vendor, or peermem.";
+	return "GPU memory needs a newer driver or rdma-core that serves this device, another NIC, or peermem.";
+}
+
 static void judge_device(struct check_ctx *ctx, const struct check_rdma *r, int err)
 {
 	char evidence[160];
@@ -71,7 +81,7 @@ static void judge_device(struct check_ctx *ctx, const struct check_rdma *r, int 
 		check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
 			  err == EPROTONOSUPPORT ? "The kernel's RDMA core knows no DMA-BUF registration." :
 			  "The device's provider or driver knows no DMA-BUF registration.",
-			  "GPU memory needs another NIC, a newer kernel (5.12) and rdma-core (34), or peermem.");
+			  remedy_without(ctx, err));
 	else
 		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
 			  "The question itself failed: whether the device takes DMA-BUFs is not known.",
