@@ -190,7 +190,7 @@ int explain_read_process(const struct mrg_explain_opts *opts,
 		snprintf(from.process, sizeof(from.process), "%d", (int)opts->pid);
 	there = open_file(&from, "status");
 	if (!there)
-		return -ESRCH;
+		return errno == ENOENT ? -ESRCH : -errno;
 	fclose(there);
 	*facts = (struct process_facts){ .memlock = UNLIMITED };
 	read_limits(&from, facts);

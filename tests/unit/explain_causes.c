@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -575,6 +576,24 @@ static void malformed_questions_are_refused(void **state)
 	assert_int_equal(mrg_explain(&good, &out), 0);
 }
 
+/* Often the moment to ask: a registration failed for the same reason. */
+static void a_process_that_cannot_be_read_is_not_told_missing(void **state)
+{
+	struct mrg_explain_opts opts = { .size = sizeof(opts), .error = ENOMEM };
+	struct rlimit before, none;
+	struct mrg_explanation out;
+	int ret;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ret = mrg_explain(&opts, &out);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(ret, -EMFILE);
+}
+
 static void ones_own_process_can_be_asked_about(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -631,6 +650,7 @@ int main(void)
 		cmocka_unit_test(a_dmabuf_that_is_too_short_is_told_in_bytes),
 		cmocka_unit_test(lack_of_dmabuf_mrs_and_the_exporters_refusal_are_causes),
 		cmocka_unit_test(malformed_questions_are_refused),
+		cmocka_unit_test(a_process_that_cannot_be_read_is_not_told_missing),
 		cmocka_unit_test(ones_own_process_can_be_asked_about),
 		cmocka_unit_test(names_can_be_read_back),
 	};

@@ -130,7 +130,8 @@ struct mrg_explain_opts {
  * it also asks the GPU drivers that are loaded there (see mrg_gpu_classify()).
  *
  * Return: 0; -EINVAL (options malformed, error not positive, no such call);
- * -ESRCH (no such process).  Any thread.
+ * -ESRCH (no such process); -EMFILE, -EACCES and others of open(2) (its
+ * procfs cannot be read).  Any thread.
  */
 MRG_API int mrg_explain(const struct mrg_explain_opts *opts,
 			struct mrg_explanation *explanation);
