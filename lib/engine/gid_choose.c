@@ -24,6 +24,7 @@ struct choosing {
 	struct mrg_gid_entry *entries;
 	size_t count;
 	struct mrg_error *error;
+	int broken;		/* the routes could not be asked */
 	char why[160];		/* why the last GID that was tried does not reach */
 };
 
@@ -123,6 +124,8 @@ static bool reaches(struct choosing *in, const struct mrg_gid_entry *entry,
 	bool seen = entry->netdev[0];
 	int ret = gid_route(in->facts, seen ? entry->gid : NULL, peer, entry->netdev, route);
 
+	if (ret == -EIO || ret == -ENOMEM)
+		in->broken = ret;
 	mrg_gid_text(entry->gid, own);
 	mrg_gid_text(peer, other);
 	if (ret)
@@ -241,6 +244,10 @@ static int no_route(struct choosing *in)
 {
 	char peer[MRG_GID_TEXT];
 
+	if (in->broken)
+		return engine_error(in->error, in->broken, STAGE, "open the facts anew, and try again",
+				    "the kernel cannot be asked for the route to %s: %s",
+				    mrg_gid_text(in->peers[0], peer), strerror(-in->broken));
 	if (!in->why[0])
 		does_not_reach(in, "its %zu GIDs have no address of the same kind", in->count);
 	return engine_error(in->error, -ENETUNREACH, STAGE,
@@ -292,6 +299,8 @@ int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device, unsigned int
 		return engine_error(error, -EINVAL, STAGE, "", "the options are malformed");
 	in.flags = o.flags;
 	count = mrg_gid_list(facts, device, port, &in.entries);
+	if (count == -ENOMEM)
+		return engine_error(error, -ENOMEM, STAGE, "", "no memory for the GID table");
 	if (count < 0)
 		return engine_error(error, (int)count, STAGE, "see `ibv_devices'",
 				    "there is no device %s with a port %u", device, port);

@@ -196,7 +196,7 @@ ssize_t mrg_gid_list(struct mrg_gid_facts *facts, const char *device, unsigned i
 	snprintf(path, sizeof(path), "%s/gids", port.dir);
 	count = mrg_tree_list(facts->tree, path, &names);
 	if (count < 0)
-		return -ENODEV;
+		return count == -ENOMEM ? -ENOMEM : -ENODEV;
 	ret = (int)read_table(&port, names, count, entries);
 	mrg_tree_free_names(names, count);
 	return ret;

@@ -145,7 +145,7 @@ int gid_choose(struct ibv_context *verbs, uint8_t port,
 		ret = ask_routes(facts, verbs, port, types[i], own, own_count,
 				 peers, peer_count, mine, theirs, error);
 	mrg_gid_close(facts);
-	if (ret == -ENODATA)
+	if (ret == -ENODATA || ret == -EIO || ret == -ENOMEM)
 		return gid_match(verbs, port, own, own_count, peers, peer_count,
 				 mine, theirs, error);
 	return ret;

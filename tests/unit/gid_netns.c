@@ -4,7 +4,10 @@
  * own, with rails that are veth pairs, policy rules and route tables.  The GID
  * tables are recorded ones.  The namespace ends with the process.
  */
+#include <fcntl.h>
 #include <sched.h>
+
+#include <netlink/netlink.h>
 
 #include "engine/gid_facts.h"
 #include "gid_host.h"
@@ -184,6 +187,24 @@ static void a_rail_that_goes_down_reaches_nobody(void **state)
 	assert_int_equal(choose("mlx5_5", "10.113.5.20", &choice), 0);
 }
 
+/* The handle's socket becomes a file. */
+static void a_kernel_that_cannot_be_asked_is_no_missing_route(void **state)
+{
+	struct mrg_gid_choice choice;
+	int other;
+
+	(void)state;
+	need_namespace();
+	other = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_true(dup2(other, nl_socket_get_fd(facts->socket)) >= 0);
+	close(other);
+	assert_int_equal(choose("mlx5_5", "10.113.5.20", &choice), -EIO);
+	says("cannot be asked");
+	mrg_gid_close(facts);
+	open_facts();
+	assert_int_equal(choose("mlx5_5", "10.113.5.20", &choice), 0);
+}
+
 static void a_vrfs_table_is_the_one_that_counts(void **state)
 {
 	struct mrg_gid_choice choice;
@@ -210,6 +231,7 @@ int main(void)
 		cmocka_unit_test(an_address_of_this_host_is_reached),
 		cmocka_unit_test(a_link_local_peer_is_asked_on_the_gids_own_netdev),
 		cmocka_unit_test(a_rail_that_goes_down_reaches_nobody),
+		cmocka_unit_test(a_kernel_that_cannot_be_asked_is_no_missing_route),
 		cmocka_unit_test(a_vrfs_table_is_the_one_that_counts),
 	};
 
