@@ -101,6 +101,7 @@ struct mrg_memfd {
  * -EOPNOTSUPP: a pool, managed or host memory; imported memory, which its
  *	owner alone can share; or MRGUARD_SHARE_VMM=0
  * -EXDEV: memory of several devices
+ * -EAGAIN: no thread can be made for the server
  * -ENOMEM, -EMFILE, -ECHILD, -E2BIG; -EADDRINUSE and others of bind(2)
  */
 MRG_API int mrg_share_publish(struct mrg_share *share, uint64_t addr,
