@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection to the server: every wait has an end. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -158,10 +159,10 @@ static void release_sigpipe(const struct no_sigpipe *guard)
 	pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
-/* 1: there are bytes; 0: time is over */
-static int wait_readable(int fd, int64_t end)
+/* @events: POLLIN or POLLOUT.  1: it can be done; 0: time is over */
+static int wait_for(int fd, short events, int64_t end)
 {
-	struct pollfd at = { .fd = fd, .events = POLLIN };
+	struct pollfd at = { .fd = fd, .events = events };
 	int64_t left;
 	int ret;
 
@@ -172,18 +173,24 @@ static int wait_readable(int fd, int64_t end)
 	return ret > 0;
 }
 
-static int write_all(redisContext *context)
+/* A server may take a few bytes at a time. */
+static int write_all(redisContext *context, int64_t end)
 {
+	int done = 0, ret, error;
 	struct no_sigpipe guard;
-	int done = 0, ret = REDIS_OK, error;
 
-	hold_sigpipe(&guard);
-	errno = 0;
-	while (!done && ret == REDIS_OK)
+	while (!done) {
+		if (!wait_for(context->fd, POLLOUT, end))
+			return -ETIMEDOUT;
+		hold_sigpipe(&guard);
+		errno = 0;
 		ret = redisBufferWrite(context, &done);
-	error = errno;
-	release_sigpipe(&guard);
-	return ret == REDIS_OK ? 0 : code_of(error);
+		error = errno;
+		release_sigpipe(&guard);
+		if (ret != REDIS_OK)
+			return code_of(error);
+	}
+	return 0;
 }
 
 /* One reply, if it comes in time. */
@@ -198,7 +205,7 @@ static int read_reply(redisContext *context, int64_t end, redisReply **reply)
 			*reply = got;
 			return 0;
 		}
-		if (!wait_readable(context->fd, end))
+		if (!wait_for(context->fd, POLLIN, end))
 			return -ETIMEDOUT;
 		errno = 0;
 		if (redisBufferRead(context) != REDIS_OK)
@@ -214,7 +221,7 @@ static int talk(redisContext *context, const struct directory_words *words, int6
 	if (redisAppendCommandArgv(context, words->count, (const char **)words->word,
 				   words->length) != REDIS_OK)
 		return -ENOMEM;
-	ret = write_all(context);
+	ret = write_all(context, end);
 	return ret ? ret : read_reply(context, end, reply);
 }
 
@@ -247,6 +254,13 @@ static int log_in(struct mrg_directory *directory, redisContext *context, int64_
 	return ret;
 }
 
+/* Each wait is poll(2)'s, with the call's deadline. */
+static void set_non_blocking(redisContext *context)
+{
+	fcntl(context->fd, F_SETFL, fcntl(context->fd, F_GETFL) | O_NONBLOCK);
+	context->flags &= ~REDIS_BLOCK;
+}
+
 static int connect_to(struct mrg_directory *directory, redisContext **out, int64_t end)
 {
 	struct timeval limit = time_left(end);
@@ -266,8 +280,7 @@ static int connect_to(struct mrg_directory *directory, redisContext **out, int64
 		redisFree(context);
 		return ret;
 	}
-	/* For writes alone: reads have the call's deadline. */
-	redisSetTimeout(context, limit);
+	set_non_blocking(context);
 	ret = log_in(directory, context, end);
 	if (ret)
 		redisFree(context);

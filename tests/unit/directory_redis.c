@@ -3,6 +3,8 @@
  * The directory, with a real Redis of the test's own: on loopback, without a
  * file, and ended by its process ID.
  */
+#include <sys/un.h>
+
 #include "redis_server.h"
 
 #define SLACK_MS	1500	/* of a loaded machine */
@@ -429,6 +431,53 @@ static void malformed_addresses_are_refused(void **state)
 	}
 }
 
+/* Answers to PING alone, and takes what comes after it a little at a time. */
+static void *sip(void *arg)
+{
+	int fd = accept(*(int *)arg, NULL, NULL);
+	ssize_t got;
+	char room[4096];
+
+	got = recv(fd, room, sizeof(room), 0);
+	send(fd, "+PONG\r\n", 7, MSG_NOSIGNAL);
+	for (int i = 0; i < 60 && got > 0; i++) {
+		pause_ms(100);
+		got = recv(fd, room, sizeof(room), 0);
+	}
+	close(fd);
+	return NULL;
+}
+
+/* On a Unix socket, where little can be under way. */
+static void a_server_that_takes_little_at_a_time_costs_the_timeout(void **state)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint8_t *large = calloc(1, MRG_DIRECTORY_MAX_BYTES);
+	struct mrg_directory *directory;
+	pthread_t thread;
+	int64_t start;
+	int ret;
+
+	(void)state;
+	snprintf(address, sizeof(address), "/tmp/mrguard-sip.%d", getpid());
+	strcpy(at.sun_path, address);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	pthread_create(&thread, NULL, sip, &fd);
+	directory = try_open(0, NULL, &ret);
+	assert_int_equal(ret, 0);
+	start = now_ms();
+	assert_int_equal(mrg_directory_publish(directory, "a", 1, large, MRG_DIRECTORY_MAX_BYTES),
+			 -ETIMEDOUT);
+	assert_in_range(now_ms() - start, TIMEOUT_MS - 50, TIMEOUT_MS + SLACK_MS);
+	mrg_directory_close(directory);
+	pthread_join(thread, NULL);
+	unlink(at.sun_path);
+	close(fd);
+	free(large);
+}
+
 #define WITH_SERVER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -449,6 +498,7 @@ int main(void)
 		WITH_SERVER(a_server_that_stops_answering_costs_the_timeout_and_no_more),
 		WITH_SERVER(a_watcher_that_waits_learns_that_the_server_went),
 		WITH_SERVER(a_password_is_needed_and_never_told),
+		cmocka_unit_test(a_server_that_takes_little_at_a_time_costs_the_timeout),
 		cmocka_unit_test(what_is_no_redis_is_told_in_bounded_time),
 		cmocka_unit_test(malformed_addresses_are_refused),
 	};
