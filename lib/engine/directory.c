@@ -186,7 +186,6 @@ int directory_parse(const char *value, size_t length, struct mrg_directory_entry
 {
 	const size_t start = sizeof(VALUE_START) - 1;
 	char digits[21];
-	char *end;
 
 	if (length < VALUE_HEAD || length - VALUE_HEAD > MRG_DIRECTORY_MAX_BYTES ||
 	    memcmp(value, VALUE_START, start) || value[VALUE_HEAD - 1] != ' ')
@@ -194,8 +193,8 @@ int directory_parse(const char *value, size_t length, struct mrg_directory_entry
 	memcpy(digits, value + start, 20);
 	digits[20] = '\0';
 	errno = 0;
-	entry->generation = strtoull(digits, &end, 10);
-	if (*end || errno || digits[0] == '-')
+	entry->generation = strtoull(digits, NULL, 10);
+	if (errno || strspn(digits, "0123456789") != 20)
 		return -EBADMSG;
 	entry->length = length - VALUE_HEAD;
 	entry->bytes = malloc(entry->length + 1);
@@ -212,6 +211,9 @@ void mrg_directory_entry_release(struct mrg_directory_entry *entry)
 }
 
 /* ---- scripts ---- */
+
+/* GET fails where something else than a string lies: pcall, so that who writes
+ * below the prefix spoils that name alone. */
 
 /*
  * The generation follows the clock where the server knows of none: one that has
@@ -249,7 +251,7 @@ static const char publish_script[] =
 	"local g = tonumber(ARGV[2]) "
 	"if g < last then return string.format('%.0f', last) end "
 	"if g > last then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end "
-	"local old = redis.call('GET', KEYS[2]) "
+	"local old = redis.pcall('GET', KEYS[2]) "
 	"redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[3]) "
 	"redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[3]), ARGV[1]) "
 	"if old ~= ARGV[4] then show(ARGV[1]) end "
@@ -405,7 +407,9 @@ int mrg_directory_find(struct mrg_directory *directory, const char *name,
 		       uint64_t at_least, struct mrg_directory_entry *entry)
 {
 	static const char script[] =
-		"return { redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]) }";
+		"local value = redis.pcall('GET', KEYS[1]) "
+		"if type(value) == 'table' then value = '' end "
+		"return { value, redis.call('PTTL', KEYS[1]) }";
 	struct directory_words words = { .count = 0 };
 	char word[256], key[320];
 	redisReply *reply;

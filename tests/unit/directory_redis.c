@@ -242,6 +242,66 @@ static void many_entries_come_in_several_answers(void **state)
 	mrg_directory_close(eyes);
 }
 
+/* ---- what others write below the prefix ---- */
+
+static void tell_server(const char *words)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	char reply[64];
+
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(send(fd, words, strlen(words), MSG_NOSIGNAL), strlen(words));
+	assert_true(recv(fd, reply, sizeof(reply), 0) > 0);
+	assert_int_not_equal(reply[0], '-');
+	close(fd);
+}
+
+static void what_is_no_string_spoils_its_own_name_alone(void **state)
+{
+	struct mrg_directory *brief = open_with_lease(300), *eyes = open_with_lease(0);
+	struct mrg_directory *directory = open_with_lease(0);
+	uint64_t bad = claim(directory, "bad"), good = claim(directory, "good");
+	struct mrg_directory_entry entry;
+
+	(void)state;
+	assert_int_equal(publish(brief, "bad", bad, "x"), 0);
+	tell_server("DEL {mrguard}:entry:bad\r\n");
+	tell_server("LPUSH {mrguard}:entry:bad x\r\n");
+	assert_int_equal(mrg_directory_find(eyes, "bad", 0, &entry), -EBADMSG);
+	pause_ms(350);
+	assert_int_equal(publish(directory, "good", good, "x"), 0);
+	assert_int_equal(watch(eyes, 0), 1);
+	assert_string_equal(seen, "+good=x ");
+	assert_int_equal(publish(directory, "bad", bad, "y"), 0);
+	assert_int_equal(watch(eyes, 0), 1);
+	assert_string_equal(seen, "+bad=y ");
+	mrg_directory_close(brief);
+	mrg_directory_close(directory);
+	mrg_directory_close(eyes);
+}
+
+static void a_generation_is_twenty_digits(void **state)
+{
+	static const char *const wrong[] = {
+		" -000000000000000001", "+0000000000000000001", "0000000000000000000x",
+		"99999999999999999999",
+	};
+	struct mrg_directory *directory = open_with_lease(0);
+	struct mrg_directory_entry entry;
+	char words[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(words, sizeof(words), "SET {mrguard}:entry:a \"mrguard1 %s x\"\r\n",
+			 wrong[i]);
+		tell_server(words);
+		assert_int_equal(mrg_directory_find(directory, "a", 0, &entry), -EBADMSG);
+	}
+	mrg_directory_close(directory);
+}
+
 /* ---- a server that fails ---- */
 
 static void nobody_there_is_told_at_once(void **state)
@@ -491,6 +551,8 @@ int main(void)
 		WITH_SERVER(a_watcher_that_waits_is_woken),
 		WITH_SERVER(a_watcher_is_told_of_a_lease_that_ends_though_nobody_renews),
 		WITH_SERVER(many_entries_come_in_several_answers),
+		WITH_SERVER(what_is_no_string_spoils_its_own_name_alone),
+		WITH_SERVER(a_generation_is_twenty_digits),
 		WITH_SERVER(nobody_there_is_told_at_once),
 		WITH_SERVER(a_restarted_server_is_used_again_and_fences_still),
 		WITH_SERVER(a_claim_after_a_loss_of_data_is_above_all_before),
