@@ -20,13 +20,16 @@
 
 /* ---- opening ---- */
 
-static char *copy_text(const char *text, const char *variable, const char *otherwise)
+/* @otherwise: or NULL, and then nothing is copied.  Return: 0; -ENOMEM */
+static int copy_text(char **copy, const char *text, const char *variable,
+		     const char *otherwise)
 {
 	if (!text && variable)
 		text = secure_getenv(variable);
 	if (!text || !*text)
 		text = otherwise;
-	return text ? strdup(text) : NULL;
+	*copy = text ? strdup(text) : NULL;
+	return text && !*copy ? -ENOMEM : 0;
 }
 
 static int parse_port(const char *text, int *port)
@@ -80,15 +83,14 @@ static bool good_prefix(const char *prefix)
 
 static int set_up(struct mrg_directory *directory, const struct mrg_directory_opts *o)
 {
-	char *server = copy_text(o->server, "MRGUARD_DIRECTORY", "127.0.0.1");
+	char *server;
 
-	if (!server)
+	if (copy_text(&server, o->server, "MRGUARD_DIRECTORY", "127.0.0.1"))
 		return -ENOMEM;
 	if (parse_server(directory, server))
 		return -EINVAL;
-	directory->password = copy_text(o->password, "MRGUARD_DIRECTORY_PASSWORD", NULL);
-	directory->prefix = copy_text(o->prefix, NULL, "mrguard");
-	if (!directory->prefix)
+	if (copy_text(&directory->password, o->password, "MRGUARD_DIRECTORY_PASSWORD", NULL) ||
+	    copy_text(&directory->prefix, o->prefix, NULL, "mrguard"))
 		return -ENOMEM;
 	directory->timeout_ms = o->timeout_ms ? o->timeout_ms : TIMEOUT_MS;
 	directory->lease_ms = o->lease_ms ? o->lease_ms : LEASE_MS;
@@ -127,7 +129,9 @@ int mrg_directory_open(struct mrg_directory **out, const struct mrg_directory_op
 	if (!directory)
 		return engine_error(error, -ENOMEM, "check options", "", "no memory");
 	ret = set_up(directory, &o);
-	if (ret)
+	if (ret == -ENOMEM)
+		engine_error(error, ret, "check options", "", "no memory");
+	else if (ret)
 		engine_error(error, ret, "check options",
 			     "give HOST, HOST:PORT, [IPV6]:PORT or a path",
 			     "the server's address or the prefix is malformed");
@@ -386,6 +390,8 @@ static int take_entry(struct mrg_directory *directory, const char *name,
 		return directory_fail(directory, -ENOENT, "wait until it is published",
 				      "nobody publishes %s", name);
 	ret = directory_parse(reply->element[0]->str, (size_t)reply->element[0]->len, &found);
+	if (ret == -ENOMEM)
+		return directory_fail(directory, ret, "", "no memory for an entry");
 	if (ret)
 		return directory_fail(directory, ret, "let nothing else write below the prefix",
 				      "what the server has for %s is no entry", name);
