@@ -5,6 +5,7 @@
  *
  *	cc swap.c $(pkg-config --cflags --libs mrguard) -libverbs
  */
+#include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +37,8 @@ int main(int argc, char **argv)
 	struct mrg_mr *mr;
 	int ret;
 
-	if (!pd || mrg_open(&ctx, device, NULL)) {
-		fprintf(stderr, "usage: swap DEVICE [DMABUF_FD LENGTH], DEVICE as `mrguard info' lists it\n");
-		return 2;
-	}
+	if (!pd || mrg_open(&ctx, device, NULL))
+		errx(2, "usage: swap DEVICE [DMABUF_FD LENGTH], DEVICE as `mrguard info' lists it");
 	if (argc > 3) { /* was: mr = ibv_reg_dmabuf_mr(pd, 0, length, addr, fd, ACCESS) */
 		buf.fd = atoi(argv[2]);
 		ret = mrg_reg_dmabuf(ctx, pd, &buf, buf.base, length, ACCESS, NULL, &mr);
