@@ -203,13 +203,17 @@ static uint64_t listener_ready(struct mrg_listener *listener)
 {
 	uint64_t next = NEVER, due;
 	struct sockaddr_storage addr;
-	socklen_t length = sizeof(addr);
+	socklen_t length;
 	char peer[80];
-	int fd, n = 0;
+	int fd = -1;
 
 	/* What is left over keeps it readable. */
-	while (n++ < ACCEPTS && (fd = accept4(listener->fd, (struct sockaddr *)&addr, &length,
-			     SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+	for (int n = 0; n < ACCEPTS; n++) {
+		length = sizeof(addr);
+		fd = accept4(listener->fd, (struct sockaddr *)&addr, &length,
+			     SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0)
+			break;
 		/* A flood; those who only came too early are told (handshake.c). */
 		if (listener->greeting >= GREETING_MAX) {
 			close(fd);
@@ -219,7 +223,6 @@ static uint64_t listener_ready(struct mrg_listener *listener)
 		socket_name((struct sockaddr *)&addr, length, peer);
 		due = welcome_one(listener, fd, peer);
 		next = due < next ? due : next;
-		length = sizeof(addr);
 	}
 	/* Out of descriptors: it stays readable, and must not be all we do. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))

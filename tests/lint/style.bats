@@ -22,15 +22,15 @@ setup() {
 @test "kernel code is GPL-2.0-only, everything else MIT, headers between them both" {
 	c_files | xargs sed -s -n '1{F;s|.*SPDX-License-Identifier: \(.*\)|\1|;s| *\*/$||;p}' |
 		while read -r f && read -r licence; do
-		case $f:$licence in
-		kmod/uapi/*:"GPL-2.0 WITH Linux-syscall-note") ;;
-		tests/kmod/*.h:MIT | tests/kmod/*.h:*"Linux-syscall-note OR MIT") ;;
-		kmod/*:GPL-2.0-only | tests/kmod/*:GPL-2.0-only) ;;
-		kmod/* | tests/kmod/*) echo "$f: $licence" ;;
-		*:MIT) ;;
-		*) echo "$f: $licence" ;;
-		esac
-	done | none
+			case $f:$licence in
+			kmod/uapi/*:"GPL-2.0 WITH Linux-syscall-note") ;;
+			tests/kmod/*.h:MIT | tests/kmod/*.h:*"Linux-syscall-note OR MIT") ;;
+			kmod/*:GPL-2.0-only | tests/kmod/*:GPL-2.0-only) ;;
+			kmod/* | tests/kmod/*) echo "$f: $licence" ;;
+			*:MIT) ;;
+			*) echo "$f: $licence" ;;
+			esac
+		done | none
 }
 
 @test "C comments are /* */, whitespace is tabs, and none trails" {

@@ -544,7 +544,7 @@ static void no_descriptors_for_a_peer_is_told_to_it(void **state)
 	int fd;
 
 	(void)state;
-	begin(&quick, &quick);
+	begin(NULL, NULL);
 	fd = dial();
 	await_known(1);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
