@@ -85,14 +85,15 @@ static ssize_t keys_by_search(const struct mrg_mr *mr, uint64_t offset,
 ssize_t mrg_keys(const struct mrg_mr *mr, uint64_t addr, uint64_t length,
 		 struct mrg_seg *segs, size_t cap)
 {
-	uint64_t offset = addr - mr->addr, into;
+	uint64_t offset = addr - mr->addr, room;
 	const struct region_piece *piece;
 
 	if (offset >= mr->length)
 		return -ERANGE;
 	piece = &mr->pieces[high_half(offset + mr->bias, mr->inverse)];
-	into = offset - piece->start;
-	if (into >= piece->length || length - 1 >= piece->length - into || !cap)
+	/* An offset before the piece wraps, and is then beyond it too. */
+	if (__builtin_sub_overflow(piece->length, offset - piece->start, &room) ||
+	    length - 1 >= room || !cap)
 		return keys_by_search(mr, offset, length, segs, cap);
 	fill(segs, piece, offset, length);
 	return 1;

@@ -18,7 +18,7 @@
 #define ADDR		0x7000c0000000ULL	/* the first piece is short */
 #define LENGTH		65536
 #define PLACES		4096
-#define ROUNDS		200
+#define ROUNDS		2000
 #define BAR_NS		50.0
 #define BAR_RATIO	2.0
 
