@@ -50,10 +50,12 @@ endif
 
 lib_pkgs  := libibverbs libnl-3.0 libnl-route-3.0 liburcu-bp hiredis zlib
 tool_pkgs := jansson libsystemd
-lib_cflags  = $(shell $(PKG_CONFIG) --cflags $(lib_pkgs))
-lib_libs    = $(shell $(PKG_CONFIG) --libs $(lib_pkgs)) -ldl -lpthread
-tool_cflags = $(shell $(PKG_CONFIG) --cflags $(tool_pkgs))
-tool_libs   = $(shell $(PKG_CONFIG) --libs $(tool_pkgs))
+# Asked at the first use, and once.
+once = $(eval $(1) := $(2))$($(1))
+lib_cflags  = $(call once,lib_cflags,$(shell $(PKG_CONFIG) --cflags $(lib_pkgs)))
+lib_libs    = $(call once,lib_libs,$(shell $(PKG_CONFIG) --libs $(lib_pkgs)) -ldl -lpthread)
+tool_cflags = $(call once,tool_cflags,$(shell $(PKG_CONFIG) --cflags $(tool_pkgs)))
+tool_libs   = $(call once,tool_libs,$(shell $(PKG_CONFIG) --libs $(tool_pkgs)))
 
 base_cflags = -std=gnu11 -D_GNU_SOURCE -DMRG_VERSION_STRING='"$(VERSION)"' \
 	-Ilib/include -Ilib -Ikmod/uapi -fvisibility=hidden -fPIC $(warnings) $(sanitize)
