@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include <urcu/urcu-bp.h>
-
 #include "engine/index_node.h"
+#include "engine/rcu.h"
+
+#ifdef __SANITIZE_THREAD__
+char rcu_period;
+#endif
 
 /* The way from the root to a leaf; @slot: where in each inner node it goes on. */
 struct path {
@@ -39,7 +42,7 @@ void index_init(struct index *index, size_t record_bytes)
 void index_retire(struct index *index, struct arena *arena, void *block)
 {
 	if (index->retired_count == INDEX_RETIRED) {
-		urcu_bp_synchronize_rcu();
+		rcu_wait();
 		for (size_t i = 0; i < INDEX_RETIRED; i++)
 			arena_give(index->retired[i].arena, index->retired[i].block);
 		index->retired_count = 0;

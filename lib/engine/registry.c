@@ -6,8 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <urcu/urcu-bp.h>
-
+#include "engine/rcu.h"
 #include "engine/registry.h"
 #include "gpu/driver.h"
 #include "host/opts.h"
@@ -173,7 +172,7 @@ int mrg_registry_close(struct mrg_registry *registry)
 	if (ret)
 		return ret;
 	/* A thread may still be inside its last mrg_buffer_put(). */
-	urcu_bp_synchronize_rcu();
+	rcu_wait();
 	index_each(&registry->index, drop_lazy, NULL);
 	each_left(registry, drop_lazy, NULL);
 	index_destroy(&registry->index);

@@ -16,8 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <urcu/urcu-bp.h>
-
+#include "engine/rcu.h"
 #include "engine/registry.h"
 #include "gpu/driver.h"
 #include "host/opts.h"
@@ -520,7 +519,7 @@ static int undo_left(struct mrg_buffer *buffer)
 
 	pthread_mutex_unlock(&registry->lock);
 	/* Someone may be peeking at it. */
-	urcu_bp_synchronize_rcu();
+	rcu_wait();
 	ret = registry_undo(buffer);
 	pthread_mutex_lock(&registry->lock);
 	registry->stats.leftover -= before - registry_entry_count(buffer);

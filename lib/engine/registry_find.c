@@ -6,8 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <urcu/urcu-bp.h>
-
+#include "engine/rcu.h"
 #include "engine/registry.h"
 
 _Static_assert(offsetof(struct mrg_buffer, slots) <= 48,
@@ -40,22 +39,22 @@ void mrg_buffer_put(struct mrg_buffer *buffer)
 {
 	if (!buffer)
 		return;
-	urcu_bp_read_lock();
+	rcu_enter();
 	if (atomic_fetch_sub_explicit(&buffer->users, 1, memory_order_release) ==
 	    (BUFFER_CLOSED | 1))
 		syscall(SYS_futex, &buffer->users, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL,
 			NULL, 0);
-	urcu_bp_read_unlock();
+	rcu_leave();
 }
 
 void mrg_registry_enter(void)
 {
-	urcu_bp_read_lock();
+	rcu_enter();
 }
 
 void mrg_registry_leave(void)
 {
-	urcu_bp_read_unlock();
+	rcu_leave();
 }
 
 int mrg_registry_peek(struct mrg_registry *registry, enum mrg_protocol protocol,
@@ -92,12 +91,12 @@ int mrg_registry_find(struct mrg_registry *registry, enum mrg_protocol protocol,
 	uint64_t part;
 	int ret;
 
-	urcu_bp_read_lock();
+	rcu_enter();
 	do
 		ret = mrg_registry_peek(registry, protocol, device, addr, length,
 					covered ? &part : NULL, &buffer);
 	while (!ret && !buffer_try_hold(buffer));
-	urcu_bp_read_unlock();
+	rcu_leave();
 	if (ret)
 		return ret;
 	if (covered)
@@ -159,13 +158,13 @@ int mrg_registry_verify(struct mrg_registry *registry,
 
 	if (desc->instance != registry->instance || !desc->length)
 		return -ESTALE;
-	urcu_bp_read_lock();
+	rcu_enter();
 	buffer = index_exact(&registry->index, desc->addr,
 			     desc->addr + (desc->length - 1), is_generation,
 			     &desc->generation);
 	if (buffer && buffer_try_hold(buffer))
 		ret = 0;
-	urcu_bp_read_unlock();
+	rcu_leave();
 	if (!ret && out)
 		*out = buffer;
 	else if (!ret)
