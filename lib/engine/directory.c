@@ -37,7 +37,8 @@ static int parse_port(const char *text, int *port)
 	char *end;
 	long value = strtol(text, &end, 10);
 
-	if (end == text || *end || value < 1 || value > 65535)
+	/* strtol() takes blanks and a sign as well. */
+	if (*text < '0' || *text > '9' || *end || value < 1 || value > 65535)
 		return -EINVAL;
 	*port = (int)value;
 	return 0;
@@ -56,6 +57,8 @@ static int parse_server(struct mrg_directory *directory, char *server)
 	}
 	directory->host = server;
 	bracket = *server == '[' ? strchr(server, ']') : NULL;
+	if (*server == '[' && (!bracket || (bracket[1] && bracket[1] != ':')))
+		return -EINVAL;
 	colon = strchr(bracket ? bracket : server, ':');
 	/* Several colons without brackets: an IPv6 address alone. */
 	if (colon && !bracket && strchr(colon + 1, ':'))

@@ -232,7 +232,9 @@ struct bench {
 	struct fabric fabric;
 	struct runner runners[MAX_THREADS];
 	struct bench_row row;
-	pthread_barrier_t start;
+	pthread_mutex_t lock;
+	pthread_cond_t told;
+	enum { START_WAIT, START_GO, START_GIVE_UP } start;	/* under @lock */
 	double *samples;
 };
 
@@ -307,6 +309,27 @@ static int submit(struct runner *r, const struct mrg_op *ops, uint32_t count)
 
 /* ---- bandwidth ---- */
 
+/* All start together, or none where one could not be made. */
+static bool may_start(struct bench *b)
+{
+	bool may;
+
+	pthread_mutex_lock(&b->lock);
+	while (b->start == START_WAIT)
+		pthread_cond_wait(&b->told, &b->lock);
+	may = b->start == START_GO;
+	pthread_mutex_unlock(&b->lock);
+	return may;
+}
+
+static void tell(struct bench *b, int word)
+{
+	pthread_mutex_lock(&b->lock);
+	b->start = word;
+	pthread_cond_broadcast(&b->told);
+	pthread_mutex_unlock(&b->lock);
+}
+
 static void *run_bandwidth(void *arg)
 {
 	struct runner *r = arg;
@@ -315,10 +338,11 @@ static void *run_bandwidth(void *arg)
 	double start, end;
 	int n;
 
-	pthread_barrier_wait(&r->bench->start);
+	r->count = 0;
+	if (!may_start(r->bench))
+		return NULL;
 	start = now_us();
 	end = start + args->seconds * 1e6;
-	r->count = 0;
 	do {
 		while (in_flight < args->flight && !r->ret && now_us() < end) {
 			r->ret = submit(r, r->ops, args->batch);
@@ -353,19 +377,28 @@ static int bandwidth(struct bench *b)
 {
 	uint64_t count = 0;
 	double seconds = 0;
+	uint32_t made;
+	int rc = 0;
 
-	pthread_barrier_init(&b->start, NULL, b->args.threads);
-	for (uint32_t i = 0; i < b->args.threads; i++) {
-		plan_ops(&b->runners[i], b->row.op, b->row.size, b->args.batch);
-		pthread_create(&b->runners[i].thread, NULL, run_bandwidth, &b->runners[i]);
+	tell(b, START_WAIT);
+	for (made = 0; made < b->args.threads; made++) {
+		plan_ops(&b->runners[made], b->row.op, b->row.size, b->args.batch);
+		rc = pthread_create(&b->runners[made].thread, NULL, run_bandwidth, &b->runners[made]);
+		if (rc)
+			break;
 	}
-	for (uint32_t i = 0; i < b->args.threads; i++) {
+	tell(b, rc ? START_GIVE_UP : START_GO);
+	for (uint32_t i = 0; i < made; i++) {
 		pthread_join(b->runners[i].thread, NULL);
 		count += b->runners[i].count;
 		if (b->runners[i].seconds > seconds)
 			seconds = b->runners[i].seconds;
 	}
-	pthread_barrier_destroy(&b->start);
+	if (rc)
+		return fail_set(&b->fabric.error, -rc, "bench",
+				"Give fewer --threads, or raise the limit (ulimit -u, pids.max).",
+				"thread %u of %u could not be started: %s", made + 1, b->args.threads,
+				strerror(rc));
 	b->row.ops_s = (double)count / seconds;
 	b->row.mib_s = b->row.ops_s * (double)b->row.size / MIB;
 	return first_failure(b);
@@ -654,7 +687,8 @@ static int bench(struct bench *b)
 
 int cmd_bench(int argc, char **argv)
 {
-	static struct bench b = { .args = {
+	static struct bench b = { .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER,
+				  .args = {
 		.ops = { BENCH_READ, BENCH_WRITE }, .op_count = 2,
 		.sizes = { 64, 4096, 65536, 1 << 20 }, .size_count = 4,
 		.batch = 1, .flight = 16, .threads = 1, .seconds = 1 } };

@@ -43,17 +43,23 @@ struct args {
 	const char *publish;
 };
 
+static enum format format_of(int key)
+{
+	return key == KEY_JSON ? JSON : PROMETHEUS;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *args = state->input;
 	char *end;
+	long pid;
 
 	switch (key) {
 	case KEY_JSON:
-		args->format = JSON;
-		return 0;
 	case KEY_PROMETHEUS:
-		args->format = PROMETHEUS;
+		if (args->format != TEXT && args->format != format_of(key))
+			argp_error(state, "--json and --prometheus: give one of them");
+		args->format = format_of(key);
 		return 0;
 	case KEY_QUIET:
 		args->quiet = true;
@@ -82,9 +88,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->opts.unit = arg;
 		return 0;
 	case KEY_PID:
-		args->opts.pid = (pid_t)strtol(arg, &end, 10);
-		if (*end || end == arg || args->opts.pid <= 0)
+		pid = strtol(arg, &end, 10);
+		if (*end || end == arg || pid <= 0 || pid > INT32_MAX)
 			argp_error(state, "--pid: expected a process number, read \"%s\"", arg);
+		args->opts.pid = (pid_t)pid;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "expected no argument, read \"%s\"", arg);

@@ -478,7 +478,8 @@ static void what_is_no_redis_is_told_in_bounded_time(void **state)
 
 static void malformed_addresses_are_refused(void **state)
 {
-	static const char *const wrong[] = { ":1", "h:0", "h:65536", "h:x", "[::1]:" };
+	static const char *const wrong[] = { ":1", "h:0", "h:65536", "h:x", "h:+1", "h: 1", "[::1]:",
+					     "[::1]x", "[::1", "[]:1" };
 	struct mrg_directory *directory = NULL;
 
 	(void)state;

@@ -24,7 +24,8 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no function bound to mlx5_data_direct", "", "");
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "%zu functions bound to mlx5_data_direct", found);
+	snprintf(evidence, sizeof(evidence), "%zu function%s bound to mlx5_data_direct", found,
+		 found == 1 ? "" : "s");
 	check_add(ctx, MRG_CHECK_OK, "", evidence,
 		  "MRs over data-direct are mapped for that function, not for the NIC's own: plan for it.", "");
 }

@@ -25,7 +25,7 @@ copy() {
 	timeout 60 mrguard copy --device=rxe_a "$@"
 }
 
-plan 17
+plan 19
 try "two devices come up" rxe_pair rxa rxb
 head -c 9000001 /dev/urandom >source
 cp source kept
@@ -59,6 +59,11 @@ is "$(jq '[.rows[] | select(.mib_per_s > 0 and .latency.p50_us > 0 and .checked 
 timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --sizes=4K --threads=2 --events \
 	--only=bandwidth "$peer" >&2
 is "$?" 0 "two threads, sleeping for completions"
+# Each thread's stack is to take 4 GiB, and there is room for one or two.
+(ulimit -s 4194304 && ulimit -v 14000000 && timeout 60 mrguard bench --device=rxe_a --seconds=0.1 \
+	--sizes=4K --threads=8 --only=bandwidth "$peer" >&2) 2>err
+is "$?" 1 "threads that cannot be started end bench"
+try "and it says so" grep -q 'thread [1-8] of 8 could not be started' err
 timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --sizes=64,4K --plot=x.svg "$peer" >&2
 try "a plot is drawn" grep -q '<svg' x.svg
 PATH=/nowhere "$(command -v mrguard)" bench --device=rxe_a --seconds=0.1 --sizes=64 --only=latency \
