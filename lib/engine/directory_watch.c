@@ -102,6 +102,10 @@ static void tell_entry(struct watching *in, struct known *known,
  * change that it saw, entries, bytes, the start of entries' keys.
  * Answers: epoch, the last change told of, is there more, ms until the earliest
  * lease ends, and then name, value (or nothing), ms left, for each.
+ *
+ * An entry whose lease has ended counts as gone, found or not: TIME goes on while
+ * a script runs, and keys expire by the time at which it began.  Its end is told
+ * as a change once, and nothing would be told when it expires for GET too.
  */
 static const char script[] =
 	"local t = redis.call('TIME') "
@@ -124,7 +128,7 @@ static const char script[] =
 	"local bytes = 0 "
 	"for i = 1, #names, 2 do "
 	"  local key = ARGV[5] .. names[i] "
-	"  local value = redis.pcall('GET', key) "
+	"  local value = redis.call('ZSCORE', KEYS[1], names[i]) and redis.pcall('GET', key) "
 	"  if type(value) == 'table' then value = '' end "
 	"  out[#out + 1] = names[i] "
 	"  out[#out + 1] = value "

@@ -302,6 +302,22 @@ static void a_generation_is_twenty_digits(void **state)
 	mrg_directory_close(directory);
 }
 
+/* The lease ends by TIME, the entry by the time at which a script began. */
+static void a_lease_that_ends_before_its_entry_expires_is_told(void **state)
+{
+	struct mrg_directory *directory = open_with_lease(60000), *eyes = open_with_lease(0);
+
+	(void)state;
+	assert_int_equal(publish(directory, "ends", claim(directory, "ends"), "x"), 0);
+	assert_int_equal(watch(eyes, 0), 1);
+	tell_server("ZADD {mrguard}:leases 1 ends\r\n");
+	assert_int_equal(watch(eyes, 0), 1);
+	assert_string_equal(seen, "-ends ");
+	assert_int_equal(watch(eyes, 0), 0);
+	mrg_directory_close(directory);
+	mrg_directory_close(eyes);
+}
+
 /* ---- a server that fails ---- */
 
 static void nobody_there_is_told_at_once(void **state)
@@ -553,6 +569,7 @@ int main(void)
 		WITH_SERVER(a_watcher_is_told_of_a_lease_that_ends_though_nobody_renews),
 		WITH_SERVER(many_entries_come_in_several_answers),
 		WITH_SERVER(what_is_no_string_spoils_its_own_name_alone),
+		WITH_SERVER(a_lease_that_ends_before_its_entry_expires_is_told),
 		WITH_SERVER(a_generation_is_twenty_digits),
 		WITH_SERVER(nobody_there_is_told_at_once),
 		WITH_SERVER(a_restarted_server_is_used_again_and_fences_still),
