@@ -251,7 +251,8 @@ static const char claim_script[] =
 	"end "
 
 /* KEYS: generations, entry, leases, changes, epoch, channel.
- * ARGV: name, generation, lease, value, a new epoch. */
+ * ARGV: name, generation, lease, value, a new epoch.
+ * A name without a lease was told to be gone, though GET may find it still. */
 static const char publish_script[] =
 	SHOW
 	"local last = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') "
@@ -260,8 +261,8 @@ static const char publish_script[] =
 	"if g > last then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end "
 	"local old = redis.pcall('GET', KEYS[2]) "
 	"redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[3]) "
-	"redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[3]), ARGV[1]) "
-	"if old ~= ARGV[4] then show(ARGV[1]) end "
+	"local back = redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[3]), ARGV[1]) "
+	"if back == 1 or old ~= ARGV[4] then show(ARGV[1]) end "
 	"return ''";
 
 static const char withdraw_script[] =

@@ -306,14 +306,18 @@ static void a_generation_is_twenty_digits(void **state)
 static void a_lease_that_ends_before_its_entry_expires_is_told(void **state)
 {
 	struct mrg_directory *directory = open_with_lease(60000), *eyes = open_with_lease(0);
+	uint64_t generation = claim(directory, "ends");
 
 	(void)state;
-	assert_int_equal(publish(directory, "ends", claim(directory, "ends"), "x"), 0);
+	assert_int_equal(publish(directory, "ends", generation, "x"), 0);
 	assert_int_equal(watch(eyes, 0), 1);
 	tell_server("ZADD {mrguard}:leases 1 ends\r\n");
 	assert_int_equal(watch(eyes, 0), 1);
 	assert_string_equal(seen, "-ends ");
 	assert_int_equal(watch(eyes, 0), 0);
+	assert_int_equal(publish(directory, "ends", generation, "x"), 0);
+	assert_int_equal(watch(eyes, 0), 1);
+	assert_string_equal(seen, "+ends=x ");
 	mrg_directory_close(directory);
 	mrg_directory_close(eyes);
 }
