@@ -310,7 +310,7 @@ static int submit(struct runner *r, const struct mrg_op *ops, uint32_t count)
 /* ---- bandwidth ---- */
 
 /* All start together, or none where one could not be made. */
-static bool may_start(struct bench *b)
+static bool await_start(struct bench *b)
 {
 	bool may;
 
@@ -339,7 +339,7 @@ static void *run_bandwidth(void *arg)
 	int n;
 
 	r->count = 0;
-	if (!may_start(r->bench))
+	if (!await_start(r->bench))
 		return NULL;
 	start = now_us();
 	end = start + args->seconds * 1e6;
