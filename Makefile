@@ -58,10 +58,10 @@ tool_cflags = $(call once,tool_cflags,$(shell $(PKG_CONFIG) --cflags $(tool_pkgs
 tool_libs   = $(call once,tool_libs,$(shell $(PKG_CONFIG) --libs $(tool_pkgs)))
 
 base_cflags = -std=gnu11 -D_GNU_SOURCE -DMRG_VERSION_STRING='"$(VERSION)"' \
-	-Ilib/include -Ilib -Ikmod/uapi -fvisibility=hidden -fPIC $(warnings) $(sanitize)
+	-Ilib/include -Ilib -Ikmod -fvisibility=hidden -fPIC $(warnings) $(sanitize)
 
-lib_srcs   := $(filter-out lib/tools/% lib/guard/%,$(wildcard lib/*/*.c lib/*/*/*.c))
-tool_srcs  := $(wildcard lib/tools/*.c lib/tools/*/*.c)
+lib_srcs   := $(filter-out lib/tools/% lib/guard/%,$(wildcard lib/*/*.c))
+tool_srcs  := $(wildcard lib/tools/*.c)
 # `mrguard run' prints the report of a process that runs.
 tool_srcs  += $(addprefix lib/guard/,policy.c report.c table.c text.c words.c)
 guard_srcs := $(filter-out lib/guard/audit.c,$(wildcard lib/guard/*.c))

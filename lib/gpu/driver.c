@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "gpu/driver.h"
-#include "host/opts.h"
+#include "base/opts.h"
 
 static void *dl_open(const char *name, bool loaded_only)
 {

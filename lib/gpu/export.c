@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "gpu/driver.h"
-#include "host/opts.h"
+#include "base/opts.h"
 
 struct job {
 	struct mrg_gpu *gpu;

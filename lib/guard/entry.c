@@ -9,8 +9,8 @@
  */
 #include <errno.h>
 
-#include "entry.h"
-#include "real.h"
+#include "guard/entry.h"
+#include "guard/real.h"
 
 #define API __attribute__((visibility("default")))
 

@@ -3,7 +3,7 @@
 #ifndef GUARD_ENTRY_H
 #define GUARD_ENTRY_H
 
-#include "judge.h"
+#include "guard/judge.h"
 
 /** entry_call_real() - the call as the program made it */
 struct ibv_mr *entry_call_real(const struct guard_request *req);

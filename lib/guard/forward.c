@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "real.h"
+#include "guard/real.h"
 
 const char *ibv_get_device_name(struct ibv_device *device)
 {

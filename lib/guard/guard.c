@@ -6,9 +6,9 @@
 
 #include "region/fork_state.h"
 
-#include "entry.h"
-#include "output.h"
-#include "report.h"
+#include "guard/entry.h"
+#include "guard/output.h"
+#include "guard/report.h"
 
 /* Marking a range in the middle of a VMA makes three of one. */
 #define VMAS_PER_MARK 2

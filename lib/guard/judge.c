@@ -13,7 +13,7 @@
 #include "host/maps.h"
 #include "region/request.h"
 
-#include "judge.h"
+#include "guard/judge.h"
 
 /* A range that crosses no multiple of this has no page above it, whatever its
  * addresses: every walk handles those. */

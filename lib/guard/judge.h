@@ -3,7 +3,7 @@
 #ifndef GUARD_JUDGE_H
 #define GUARD_JUDGE_H
 
-#include "process.h"
+#include "guard/process.h"
 
 struct guard_mr_init_attr;
 

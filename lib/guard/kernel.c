@@ -17,7 +17,7 @@
 
 #include "region/fork_state.h"
 
-#include "real.h"
+#include "guard/real.h"
 
 #define ANSWER_SIZE 4096
 

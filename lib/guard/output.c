@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "bind.h"
-#include "output.h"
-#include "report.h"
+#include "guard/bind.h"
+#include "guard/output.h"
+#include "guard/report.h"
 
 /* One write a line, so that lines of several threads do not mix. */
 void output_line(const struct guard_process *p, const char *first, ...)

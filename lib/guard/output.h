@@ -3,8 +3,8 @@
 #ifndef GUARD_OUTPUT_H
 #define GUARD_OUTPUT_H
 
-#include "judge.h"
-#include "process.h"
+#include "guard/judge.h"
+#include "guard/process.h"
 
 /** output_line() - one line on standard error, from strings up to a NULL */
 void output_line(const struct guard_process *p, const char *first, ...)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy.h"
+#include "guard/policy.h"
 
 static const char *const action_names[] = {
 	[GUARD_OBSERVE] = "observe",

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "state.h"
+#include "guard/state.h"
 
 #define GUARD_ENV		"MRGUARD_GUARD"
 #define GUARD_ENV_UNKNOWN	"MRGUARD_GUARD_UNKNOWN"

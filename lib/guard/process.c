@@ -12,9 +12,9 @@
 
 #include "region/fork_state.h"
 
-#include "output.h"
-#include "process.h"
-#include "real.h"
+#include "guard/output.h"
+#include "guard/process.h"
+#include "guard/real.h"
 
 /* VMAs that a registration leaves free, as in mrg_open(). */
 #define VMA_FLOOR 64

@@ -9,8 +9,8 @@
 #include "region/context.h"
 #include "region/headroom.h"
 
-#include "policy.h"
-#include "state.h"
+#include "guard/policy.h"
+#include "guard/state.h"
 
 struct guard_request;
 

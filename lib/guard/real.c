@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "bind.h"
-#include "real.h"
+#include "guard/bind.h"
+#include "guard/real.h"
 
 static const struct {
 	const char *name;

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "policy.h"
-#include "report.h"
+#include "guard/policy.h"
+#include "guard/report.h"
 
 #define SCHEMA		"mrguard.run/1"
 #define MRS_IN_TEXT	16u	/* JSON has all of them */

@@ -3,8 +3,8 @@
 #ifndef GUARD_REPORT_H
 #define GUARD_REPORT_H
 
-#include "state.h"
-#include "text.h"
+#include "guard/state.h"
+#include "guard/text.h"
 
 /* When it is made. */
 enum guard_moment { GUARD_AT_END, GUARD_AT_SIGNAL, GUARD_LIVE };

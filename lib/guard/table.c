@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "state.h"
+#include "guard/state.h"
 
 static size_t set_of(const void *mr)
 {

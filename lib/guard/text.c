@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "text.h"
+#include "guard/text.h"
 
 void text_start(struct text *t, int fd)
 {

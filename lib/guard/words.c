@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names and reasons, for report and messages. */
-#include "report.h"
+#include "guard/report.h"
 
 static const char *const calls[GUARD_CALLS] = {
 	[GUARD_REG_MR] = "ibv_reg_mr",

@@ -11,7 +11,7 @@
 #include <mrguard/host.h>
 
 /* The uAPI names the walk's bits as <mrguard/plan.h> names the walks. */
-#include "mrguard.h"
+#include "uapi/mrguard.h"
 
 _Static_assert(sizeof(struct mrg_sg) == sizeof(struct mrg_ioc_run) &&
 	       offsetof(struct mrg_sg, addr) == offsetof(struct mrg_ioc_run, addr) &&

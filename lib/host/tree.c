@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "tree.h"
+#include "host/tree.h"
 
 #define MAX_LINKS 40	/* as many as the kernel follows */
 

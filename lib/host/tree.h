@@ -5,8 +5,8 @@
  * is bounded, links cannot lead out of the root, and only regular files and
  * directories are opened.
  */
-#ifndef MRG_HOST_TREE_H
-#define MRG_HOST_TREE_H
+#ifndef HOST_TREE_H
+#define HOST_TREE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,4 +48,4 @@ bool mrg_tree_lost(struct mrg_tree *tree);
 ssize_t mrg_tree_fact(struct mrg_tree *tree, const char *name, char *buf, size_t cap,
 		      int (*ask)(void *arg, char *buf, size_t cap), void *arg);
 
-#endif /* MRG_HOST_TREE_H */
+#endif

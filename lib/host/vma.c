@@ -11,7 +11,7 @@
 #include <mrguard/vma.h>
 
 #include "host/maps.h"
-#include "host/opts.h"
+#include "base/opts.h"
 #include "host/tally.h"
 #include "host/vma_kind.h"
 #include "host/vma_verdict.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/plain.h"
+#include "base/text.h"
 #include "host/vma_kind.h"
 
 static bool starts_with(const char *text, const char *start)

@@ -11,8 +11,8 @@
  * So only where witnesses are rarer than windows more than one place counts.
  */
 #include <stdbool.h>
-#include <model/cut.h>
-#include <model/grow.h>
+#include "model/cut.h"
+#include "base/grow.h"
 
 #define NONE UINT64_MAX
 

@@ -47,4 +47,4 @@ struct mrg_cut_rule {
  */
 long mrg_cut(const struct mrg_cut_rule *rule, uint64_t **ends, size_t *inside);
 
-#endif /* MODEL_CUT_H */
+#endif

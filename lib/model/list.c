@@ -3,8 +3,8 @@
  * The planner's one pass over the caller's list, and the second one that only
  * an MR size limit makes necessary.
  */
-#include <model/grow.h>
-#include <model/planner.h>
+#include "base/grow.h"
+#include "model/planner.h"
 
 /* Takes an entry that lies outside the range. */
 static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)

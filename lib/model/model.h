@@ -190,4 +190,4 @@ size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk,
 uint64_t mrg_wrong_bytes(const struct mrg_mr *mr,
 			 const struct mrg_outcome *out);
 
-#endif /* MODEL_MODEL_H */
+#endif

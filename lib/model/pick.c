@@ -6,7 +6,7 @@
  * contiguous runs; before, every entry by itself.  09ea6837a043 made its sums
  * well defined for MRs that cross bit 63; this follows that one throughout.
  */
-#include <model/model.h>
+#include "model/model.h"
 
 void mrg_mr_runs(const struct mrg_mr *mr, bool per_entry, struct mrg_runs *it)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <host/opts.h>
-#include <model/planner.h>
+#include "base/opts.h"
+#include "model/planner.h"
 
 /* Addresses seen, that the MR need not get. */
 #define NOT_THE_MRS (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES)

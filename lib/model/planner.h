@@ -3,8 +3,8 @@
 #ifndef MODEL_PLANNER_H
 #define MODEL_PLANNER_H
 
-#include <model/cut.h>
-#include <model/model.h>
+#include "model/cut.h"
+#include "model/model.h"
 
 struct mrg_plan {
 	struct mrg_outcome single;
@@ -92,4 +92,4 @@ static inline uint32_t mrg_lowest_limit(const struct mrg_planner *p)
 	return mrg_limit_known(p) ? p->opts.max_page_shift : MRG_MIN_LIMIT;
 }
 
-#endif /* MODEL_PLANNER_H */
+#endif

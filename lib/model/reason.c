@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <model/planner.h>
+#include "model/planner.h"
 
 void mrg_say(struct mrg_plan *plan, const char *format, ...)
 {

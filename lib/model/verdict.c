@@ -3,7 +3,7 @@
  * What becomes of an MR, as far as the addresses, the walk and the device's
  * largest page are known.
  */
-#include <model/planner.h>
+#include "model/planner.h"
 
 static bool refuse(struct mrg_planner *p)
 {

@@ -17,7 +17,7 @@
  * 32 bits.  It gives all blocks, but where the last entry fills up to 4 GiB in
  * whole pages the position starts over at 0 and the walk never ends.
  */
-#include <model/model.h>
+#include "model/model.h"
 
 static bool wide(enum mrg_walk walk, uint32_t shift)
 {

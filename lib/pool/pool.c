@@ -4,7 +4,7 @@
 #include <string.h>
 #include <infiniband/verbs.h>
 
-#include "host/opts.h"
+#include "base/opts.h"
 #include "pool/pool.h"
 
 #define DEFAULT_LIMIT		(1ull << 30)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "host/reg_words.h"
-#include "request.h"
+#include "region/request.h"
 
 /* madvise() of a range in the middle of a VMA makes two more. */
 #define VMAS_PER_MARK	2

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "host/opts.h"
+#include "base/opts.h"
 #include "host/reg_words.h"
-#include "request.h"
+#include "region/request.h"
 
 static bool shift_ok(uint32_t shift)
 {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/opts.h"
-#include "request.h"
+#include "base/opts.h"
+#include "region/request.h"
 
 static void open_module(struct mrg_ctx *ctx)
 {

@@ -14,7 +14,7 @@
 #include <mrguard/host.h>
 #include <mrguard/region.h>
 
-#include "vma_guard.h"
+#include "region/vma_guard.h"
 
 struct pin_facts;
 

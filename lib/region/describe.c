@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mr.h"
+#include "region/mr.h"
 
 static const char *layout_words(const struct region_decision *d)
 {

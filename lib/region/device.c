@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "context.h"
+#include "region/context.h"
 
 /*
  * Drivers that have never given an MR a page of 4 GiB or more, and the largest

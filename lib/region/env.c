@@ -11,7 +11,7 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "host/pin.h"
-#include "context.h"
+#include "region/context.h"
 
 /* Not the macro: that one needs a constant to choose between two symbols. */
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "context.h"
+#include "region/context.h"
 
 /*
  * One a thread, not one a context and thread: no allocation on the way of a

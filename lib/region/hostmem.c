@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "host/maps.h"
-#include "request.h"
+#include "region/request.h"
 
 #define CAP_IPC_LOCK_BIT	14
 

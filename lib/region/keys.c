@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "mr.h"
+#include "region/mr.h"
 
 static inline uint64_t high_half(uint64_t a, uint64_t b)
 {

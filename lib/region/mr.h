@@ -3,7 +3,7 @@
 #ifndef REGION_MR_H
 #define REGION_MR_H
 
-#include "context.h"
+#include "region/context.h"
 
 /* Why the plan knew what it knew; describe.c has the words. */
 enum region_grounds {

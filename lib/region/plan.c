@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request.h"
+#include "region/request.h"
 
 /* Pages of 4 GiB and more are what the walk truncates. */
 #define TRUNCATED_SHIFT	32

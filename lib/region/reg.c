@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "request.h"
+#include "region/request.h"
 
 /*
  * Behind an IOMMU that translates, one mapping can be larger than what is left

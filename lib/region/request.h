@@ -6,7 +6,7 @@
 #ifndef REGION_REQUEST_H
 #define REGION_REQUEST_H
 
-#include "mr.h"
+#include "region/mr.h"
 
 struct region_request {
 	struct mrg_ctx *ctx;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request.h"
+#include "region/request.h"
 
 #define SEEN	16
 

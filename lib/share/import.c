@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/opts.h"
+#include "base/opts.h"
 #include "share/handle.h"
 
 enum mapping_state { MAPPING_MAKING, MAPPING_READY };

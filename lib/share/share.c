@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "host/opts.h"
+#include "base/opts.h"
 #include "share/handle.h"
 
 #define TIMEOUT_MS	5000

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "args.h"
+#include "tools/args.h"
 
 int args_parse(const struct argp *argp, int argc, char **argv,
 	       unsigned int flags, void *args)

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "args.h"
-#include "bench.h"
-#include "buffer_args.h"
-#include "commands.h"
-#include "fail.h"
-#include "pong.h"
+#include "tools/args.h"
+#include "tools/bench.h"
+#include "tools/buffer_args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/pong.h"
 
 #define MAX_BATCH	4096
 #define MAX_FLIGHT	1024

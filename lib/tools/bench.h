@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fabric.h"
+#include "tools/fabric.h"
 
 #define BENCH_SIZES	32
 

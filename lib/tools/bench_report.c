@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "bench.h"
-#include "fail.h"
-#include "json.h"
-#include "term.h"
+#include "tools/bench.h"
+#include "tools/fail.h"
+#include "tools/json.h"
+#include "tools/term.h"
 
 const char *bench_op_name(enum bench_op op)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
-#include "buffer_args.h"
-#include "parse.h"
+#include "tools/buffer_args.h"
+#include "tools/parse.h"
 
 enum {
 	KEY_DMABUF_FROM = 0x200,

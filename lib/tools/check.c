@@ -9,11 +9,11 @@
 
 #include <mrguard/check.h>
 
-#include "args.h"
-#include "check_publish.h"
-#include "commands.h"
-#include "json.h"
-#include "term.h"
+#include "tools/args.h"
+#include "tools/check_publish.h"
+#include "tools/commands.h"
+#include "tools/json.h"
+#include "tools/term.h"
 
 enum { KEY_JSON = 0x100, KEY_PROMETHEUS, KEY_COLOUR, KEY_ROOT, KEY_DUMP, KEY_DEVICE, KEY_PID, KEY_UNIT,
        KEY_QUIET, KEY_PUBLISH };

@@ -8,7 +8,7 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
-#include "check_publish.h"
+#include "tools/check_publish.h"
 
 static int priority_of(enum mrg_check_verdict verdict)
 {

@@ -11,13 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "buffer_args.h"
-#include "commands.h"
-#include "fabric.h"
-#include "fail.h"
-#include "json.h"
-#include "term.h"
+#include "tools/args.h"
+#include "tools/buffer_args.h"
+#include "tools/commands.h"
+#include "tools/fabric.h"
+#include "tools/fail.h"
+#include "tools/json.h"
+#include "tools/term.h"
 
 #define CHUNK		(8u << 20)	/* of a multiple of 8: see fabric_sum() */
 #define BUFFERS		2

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "commands.h"
-#include "fail.h"
-#include "selftest.h"
+#include "tools/args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/selftest.h"
 
 #define BLOCKS		96
 #define BLOCK_SIZE	65536

@@ -8,13 +8,13 @@
 
 #include <mrguard/explain.h>
 
-#include "args.h"
-#include "commands.h"
-#include "fail.h"
-#include "json.h"
-#include "module.h"
-#include "parse.h"
-#include "term.h"
+#include "tools/args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/json.h"
+#include "tools/module.h"
+#include "tools/parse.h"
+#include "tools/term.h"
 
 #define ERRNO_MAX 133
 #define ENOTSUPP 524	/* the kernel's own: C libraries have no name for it */

@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "exporter.h"
-#include "fail.h"
-#include "parse.h"
+#include "tools/exporter.h"
+#include "tools/fail.h"
+#include "tools/parse.h"
 
 /* Header only, and MIT: the command that links it stays so. */
 #include "../../tests/kmod/simgpu_spec.h"

@@ -9,10 +9,10 @@
 
 #include <mrguard/descriptor.h>
 
-#include "buffer_args.h"
-#include "fabric.h"
-#include "fail.h"
-#include "rc_loop.h"
+#include "tools/buffer_args.h"
+#include "tools/fabric.h"
+#include "tools/fail.h"
+#include "tools/rc_loop.h"
 
 #define ANSWER_MS	30000
 #define OFFER_FORMAT	"mrguard.serve/1"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fail.h"
+#include "tools/fail.h"
 
 int fail_set(struct mrg_error *error, int code, const char *stage,
 	     const char *remedy, const char *format, ...)

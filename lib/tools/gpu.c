@@ -7,11 +7,11 @@
 
 #include <mrguard/gpu.h>
 
-#include "args.h"
-#include "commands.h"
-#include "fail.h"
-#include "json.h"
-#include "term.h"
+#include "tools/args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/json.h"
+#include "tools/term.h"
 
 enum { KEY_JSON = 0x100, KEY_COLOUR, KEY_SYSFS };
 

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "args.h"
-#include "commands.h"
-#include "json.h"
-#include "module.h"
-#include "term.h"
+#include "tools/args.h"
+#include "tools/commands.h"
+#include "tools/json.h"
+#include "tools/module.h"
+#include "tools/term.h"
 
 struct info {
 	struct utsname host;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "tools/json.h"
 
 json_t *json_hex(uint64_t value)
 {

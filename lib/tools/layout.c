@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "args.h"
-#include "buffer_args.h"
-#include "commands.h"
-#include "fail.h"
-#include "json.h"
-#include "live.h"
-#include "parse.h"
-#include "term.h"
+#include "tools/args.h"
+#include "tools/buffer_args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/json.h"
+#include "tools/live.h"
+#include "tools/parse.h"
+#include "tools/term.h"
 
 enum { KEY_DUMP = 0x100, KEY_ENTRIES, KEY_JSON, KEY_COLOUR };
 

@@ -7,9 +7,9 @@
 
 #include <infiniband/verbs.h>
 
-#include "exporter.h"
-#include "fail.h"
-#include "live.h"
+#include "tools/exporter.h"
+#include "tools/fail.h"
+#include "tools/live.h"
 
 static uint64_t query_max_mr_size(const char *name)
 {

@@ -3,8 +3,8 @@
 #ifndef TOOLS_LIVE_H
 #define TOOLS_LIVE_H
 
-#include "buffer_args.h"
-#include "module.h"
+#include "tools/buffer_args.h"
+#include "tools/module.h"
 
 struct live_buffer {
 	int fd;

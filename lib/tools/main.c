@@ -10,7 +10,7 @@
 
 #include <mrguard/common.h>
 
-#include "commands.h"
+#include "tools/commands.h"
 
 /* The groups of --help, in its order. */
 enum group { GROUP_BUFFER, GROUP_HOST, GROUP_PROGRAM, GROUP_DATA, GROUPS };

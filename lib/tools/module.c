@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "module.h"
+#include "tools/module.h"
 
 static enum module_state state_of(int code)
 {

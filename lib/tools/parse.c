@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "parse.h"
+#include "tools/parse.h"
 
 /* A stretch of a line; lists may hold any byte, NUL included. */
 struct span {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "pattern.h"
+#include "tools/pattern.h"
 
 /* An odd factor, and its inverse modulo 2^64. */
 #define FACTOR	0x9e3779b97f4a7c15ULL

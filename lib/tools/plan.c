@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
-#include "buffer_args.h"
-#include "commands.h"
-#include "fail.h"
-#include "live.h"
-#include "parse.h"
-#include "plan_report.h"
+#include "tools/args.h"
+#include "tools/buffer_args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/live.h"
+#include "tools/parse.h"
+#include "tools/plan_report.h"
 
 /* As for mrg_plan_make(): no host has larger ones. */
 #define MAX_PAGE_SIZE (1ULL << 30)

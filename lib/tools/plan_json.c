@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Schema mrguard.plan/1; mrguard-plan(1) lists the keys. */
-#include "json.h"
-#include "plan_report.h"
+#include "tools/json.h"
+#include "tools/plan_report.h"
 
 static json_t *hex_or_null(uint64_t value, bool present)
 {

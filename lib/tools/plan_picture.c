@@ -2,7 +2,7 @@
 /* Bars of cells; each cell stands for an equal part of the range. */
 #include <string.h>
 
-#include "plan_picture.h"
+#include "tools/plan_picture.h"
 
 #define MAX_CELLS 500
 #define MIN_CELLS 10

@@ -6,7 +6,7 @@
 #include <mrguard/host.h>
 #include <mrguard/plan.h>
 
-#include "term.h"
+#include "tools/term.h"
 
 /* What the running kernel's own functions made of the same MR. */
 struct kernel_answer {

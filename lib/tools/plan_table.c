@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan_table.h"
+#include "tools/plan_table.h"
 
 #define MAX_LINES 16 /* on a terminal */
 #define TAIL_LINES 4 /* of these, taken from the end */

@@ -2,7 +2,7 @@
 #ifndef TOOLS_PLAN_TABLE_H
 #define TOOLS_PLAN_TABLE_H
 
-#include "plan_report.h"
+#include "tools/plan_report.h"
 
 /** plan_print_table() - the plan's MRs, one a line; on a terminal long stretches
  *  of like ones are cut short */

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan_picture.h"
-#include "plan_report.h"
-#include "plan_table.h"
+#include "tools/plan_picture.h"
+#include "tools/plan_report.h"
+#include "tools/plan_table.h"
 
 #define TEXT_SIZE 512
 

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "fabric.h"
-#include "fail.h"
-#include "pong.h"
+#include "tools/fabric.h"
+#include "tools/fail.h"
+#include "tools/pong.h"
 
 #define PATIENCE_US	10000000.0
 #define SPINS		4096	/* between looks at the clock */

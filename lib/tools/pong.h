@@ -7,7 +7,7 @@
 #ifndef TOOLS_PONG_H
 #define TOOLS_PONG_H
 
-#include "fabric.h"
+#include "tools/fabric.h"
 
 /** pong_serve() - answers @order, {"do": "pong", "size": N, "count": N}: plays
  *  against the client, whose offer follows.  0, or -errno as of a dead peer;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "rc_loop.h"
+#include "tools/rc_loop.h"
 
 #define PORT		1
 #define WAIT_SECONDS	10

@@ -16,11 +16,11 @@
 
 #include "guard/policy.h"
 
-#include "args.h"
-#include "commands.h"
-#include "fail.h"
-#include "run_program.h"
-#include "run_status.h"
+#include "tools/args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/run_program.h"
+#include "tools/run_status.h"
 
 /* What a shell answers too. */
 #define EXIT_CANNOT_RUN	126

@@ -10,7 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "run_program.h"
+#include "tools/run_program.h"
 
 static bool find_program(const char *command, char *path, size_t size)
 {

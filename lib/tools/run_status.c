@@ -17,9 +17,9 @@
 
 #include "guard/report.h"
 
-#include "commands.h"
-#include "fail.h"
-#include "run_status.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/run_status.h"
 
 static bool is_report(const char *path)
 {

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "buffer_args.h"
-#include "commands.h"
-#include "fail.h"
-#include "selftest.h"
+#include "tools/args.h"
+#include "tools/buffer_args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/selftest.h"
 
 #define DEFAULT_BLOCKS		1152
 #define DEFAULT_BLOCK_SIZE	65536

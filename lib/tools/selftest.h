@@ -3,8 +3,8 @@
 #ifndef TOOLS_SELFTEST_H
 #define TOOLS_SELFTEST_H
 
-#include "target.h"
-#include "term.h"
+#include "tools/target.h"
+#include "tools/term.h"
 
 struct selftest_args {
 	const char *device;

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "json.h"
-#include "selftest.h"
+#include "tools/json.h"
+#include "tools/selftest.h"
 
 static const char *const kind_names[VERIFY_KINDS] = {
 	[VERIFY_MOVED] = "moved",

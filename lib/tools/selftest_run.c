@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fail.h"
-#include "selftest.h"
+#include "tools/fail.h"
+#include "tools/selftest.h"
 
 #define BOUNCE		(2ULL << 20)
 #define SIDES		2	/* remote, local */

@@ -11,14 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "buffer_args.h"
-#include "commands.h"
-#include "fabric.h"
-#include "fail.h"
-#include "json.h"
-#include "pong.h"
-#include "term.h"
+#include "tools/args.h"
+#include "tools/buffer_args.h"
+#include "tools/commands.h"
+#include "tools/fabric.h"
+#include "tools/fail.h"
+#include "tools/json.h"
+#include "tools/pong.h"
+#include "tools/term.h"
 
 #define ACCEPT_MS	500
 

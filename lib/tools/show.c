@@ -10,11 +10,11 @@
 #include <mrguard/descriptor.h>
 #include <mrguard/gid.h>
 
-#include "args.h"
-#include "commands.h"
-#include "fail.h"
-#include "json.h"
-#include "term.h"
+#include "tools/args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/json.h"
+#include "tools/term.h"
 
 #define SCHEMA		"mrguard.show/1"
 #define FEW_PIECES	16

@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "exporter.h"
-#include "fail.h"
-#include "parse.h"
-#include "target.h"
+#include "tools/exporter.h"
+#include "tools/fail.h"
+#include "tools/parse.h"
+#include "tools/target.h"
 
 #define STAGE		"make buffer"
 #define DEFAULT_IOVA	0x700000000000ULL

@@ -6,8 +6,8 @@
 
 #include <mrguard/region.h>
 
-#include "rc_loop.h"
-#include "verify.h"
+#include "tools/rc_loop.h"
+#include "tools/verify.h"
 
 /**
  * struct target - the buffer

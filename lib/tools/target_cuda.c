@@ -7,9 +7,9 @@
 
 #include <mrguard/gpu.h>
 
-#include "fail.h"
-#include "parse.h"
-#include "target.h"
+#include "tools/fail.h"
+#include "tools/parse.h"
+#include "tools/target.h"
 
 #define STAGE	"make buffer"
 

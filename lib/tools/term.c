@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "term.h"
+#include "tools/term.h"
 
 #define DEFAULT_WIDTH 80
 #define MIN_WIDTH 20

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pattern.h"
-#include "verify.h"
+#include "tools/pattern.h"
+#include "tools/verify.h"
 
 #define MAX_PIECES	64	/* MRs that one part of a span can touch */
 

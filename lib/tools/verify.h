@@ -7,7 +7,7 @@
 #ifndef TOOLS_VERIFY_H
 #define TOOLS_VERIFY_H
 
-#include "rc_loop.h"
+#include "tools/rc_loop.h"
 
 struct verify_span {
 	uint64_t offset;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify.h"
+#include "tools/verify.h"
 
 #define ROW	(1ULL << 31)	/* the smallest distance that a wide page wraps at */
 

@@ -8,13 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "args.h"
-#include "commands.h"
-#include "fail.h"
-#include "host/plain.h"
-#include "module.h"
-#include "parse.h"
-#include "vma_view.h"
+#include "tools/args.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "base/text.h"
+#include "tools/module.h"
+#include "tools/parse.h"
+#include "tools/vma_view.h"
 
 enum {
 	KEY_WATCH = 0x100,

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "json.h"
-#include "vma_view.h"
+#include "tools/json.h"
+#include "tools/vma_view.h"
 
 static json_t *json_kinds(const struct mrg_vma_report *report)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "vma_view.h"
+#include "tools/vma_view.h"
 
 #define BAR_MAX 60
 #define SHARE_BAR 12

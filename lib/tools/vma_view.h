@@ -5,7 +5,7 @@
 
 #include <mrguard/vma.h>
 
-#include "term.h"
+#include "tools/term.h"
 
 /* Counts over time: the newest, thinned out so that they reach back far. */
 #define VMA_TREND_MAX 512

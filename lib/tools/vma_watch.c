@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "fail.h"
-#include "vma_view.h"
+#include "tools/commands.h"
+#include "tools/fail.h"
+#include "tools/vma_view.h"
 
 #define GRAPH_ROWS 10
 #define MIN_MARGIN 8	/* VMAs above and below the line */

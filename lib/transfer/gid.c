@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/gid_facts.h"
+#include "route/gid_facts.h"
 #include "transfer/transfer.h"
 
 static bool is_ipv4(const uint8_t *gid)

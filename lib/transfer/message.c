@@ -5,7 +5,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "engine/le_reader.h"
+#include "base/le_reader.h"
 #include "transfer/message.h"
 
 #define MAGIC		0x5847524dU	/* "MRGX" */

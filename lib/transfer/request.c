@@ -6,7 +6,7 @@
 
 #include <mrguard/registry.h>
 
-#include "host/opts.h"
+#include "base/opts.h"
 #include "region/context.h"
 #include "transfer/transfer.h"
 

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/opts.h"
+#include "base/opts.h"
 #include "region/context.h"
 #include "transfer/transfer.h"
 

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "engine/registry.h"
+#include "registry/registry.h"
 
 #define BUFFERS		1000000
 #define STEP		0x200000ull	/* a buffer every 2 MiB, in mixed order */

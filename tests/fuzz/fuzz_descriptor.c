@@ -12,7 +12,7 @@
 
 #include <mrguard/path.h>
 
-#include "engine/descriptor_wire.h"
+#include "registry/descriptor_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

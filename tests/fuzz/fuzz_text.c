@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tools/parse.h>
+#include "tools/parse.h"
 
 static void must(bool holds, const char *what)
 {

@@ -48,7 +48,7 @@ structs() {
 	local names
 	names=$(sed -n 's/^struct \(mrg_ioc_[a-z]*\) {/\1/p' kmod/uapi/mrguard.h)
 	{
-		echo '#include "mrguard.h"'
+		echo '#include "uapi/mrguard.h"'
 		for name in $names; do
 			echo "struct $name a_$name;"
 		done
@@ -87,7 +87,7 @@ members() {
 # ioctls GCC OBJCOPY: the numbers of the ioctls, which hold their structures' sizes
 ioctls() {
 	{
-		echo '#include "mrguard.h"'
+		echo '#include "uapi/mrguard.h"'
 		echo "const unsigned long numbers[] = {"
 		sed -n 's/^#define \(MRG_IOC_[A-Z]*\)[[:space:]]*_IOWR.*/	\1,/p' kmod/uapi/mrguard.h
 		echo "};"

@@ -15,7 +15,7 @@ setup() {
 }
 
 @test "what mrguard check calls tested are the kernels of the tests" {
-	tests/vm/combinations --header | diff lib/host/check/tested.h -
+	tests/vm/combinations --header | diff lib/check/tested.h -
 }
 
 @test "every place that it names is there" {

@@ -12,7 +12,7 @@
 
 #include <mrguard/descriptor.h>
 
-#include "engine/descriptor_wire.h"
+#include "registry/descriptor_wire.h"
 
 #define ADDR	0x7f0000001000ull
 #define LENGTH	0x300000000ull

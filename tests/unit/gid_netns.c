@@ -9,7 +9,7 @@
 
 #include <netlink/netlink.h>
 
-#include "engine/gid_facts.h"
+#include "route/gid_facts.h"
 #include "gid_host.h"
 
 static bool in_namespace;

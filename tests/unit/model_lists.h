@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <model/model.h>
+#include "model/model.h"
 
 #define LIST_MAX_ENTRIES 24
 

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <model/cut.h>
+#include "model/cut.h"
 #include <unit/model_lists.h>
 
 #define LONGEST 64

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <mrguard/plan.h>
-#include <model/model.h>
+#include "model/model.h"
 
 struct plan_input {
 	const struct mrg_sg *sg;	/* NULL: not known */

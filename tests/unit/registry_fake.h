@@ -16,8 +16,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "engine/error.h"
-#include "engine/registry.h"
+#include "base/error.h"
+#include "registry/registry.h"
 
 #define FAKE_DEVICES	2
 #define FAKE_KEY(device, serial) ((uint32_t)((device) << 28 | (serial)))

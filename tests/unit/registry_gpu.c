@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#include "engine/registry.h"
+#include "registry/registry.h"
 #include "region_fake.h"
 
 static struct mrg_ctx *region;

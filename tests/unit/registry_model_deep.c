@@ -4,7 +4,7 @@
 #define INDEX_LEAF	3
 #define INDEX_FANOUT	4
 
-#include "engine/index_find.c"
-#include "engine/index_change.c"
+#include "registry/index_find.c"
+#include "registry/index_change.c"
 
 #include "registry_model.c"

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "engine/registry.h"
+#include "registry/registry.h"
 #include "region_fake.h"
 
 #define ADDR	0x700000000000ull

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <mrguard.h>
+#include "uapi/mrguard.h"
 
 #include "simgpu.h"
 

@@ -16,7 +16,7 @@
 #include <dirent.h>
 #include <sys/mman.h>
 
-#include <mrguard.h>
+#include "uapi/mrguard.h"
 
 #include "simgpu_spec.h"
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include <mrguard.h>
+#include "uapi/mrguard.h"
 
 #include "simgpu_spec.h"
 #include "vm/guest/importer.h"

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* Little-endian values out of bytes that may be cut short anywhere. */
+#ifndef BASE_LE_READER_H
+#define BASE_LE_READER_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* What is left.  Once @bad, it stays so, and reads give zeros. */
+struct le_reader {
+	const uint8_t *at;
+	size_t left;
+	bool bad;
+};
+
+static inline void le_bytes(struct le_reader *r, void *to, size_t length)
+{
+	if (r->bad || length > r->left) {
+		r->bad = true;
+		memset(to, 0, length);
+		return;
+	}
+	memcpy(to, r->at, length);
+	r->at += length;
+	r->left -= length;
+}
+
+static inline uint8_t le_u8(struct le_reader *r)
+{
+	uint8_t value;
+
+	le_bytes(r, &value, sizeof(value));
+	return value;
+}
+
+static inline uint16_t le_u16(struct le_reader *r)
+{
+	uint16_t value;
+
+	le_bytes(r, &value, sizeof(value));
+	return le16toh(value);
+}
+
+static inline uint32_t le_u32(struct le_reader *r)
+{
+	uint32_t value;
+
+	le_bytes(r, &value, sizeof(value));
+	return le32toh(value);
+}
+
+static inline uint64_t le_u64(struct le_reader *r)
+{
+	uint64_t value;
+
+	le_bytes(r, &value, sizeof(value));
+	return le64toh(value);
+}
+
+#endif

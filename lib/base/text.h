@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Names that others chose (of files, of processes) as they may be shown. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+/*
+ * A terminal acts on control characters, and whoever may start a process, or
+ * has recorded a host, may put them into a name: white space becomes a space,
+ * the rest "?".
+ */
+static inline void mrg_make_plain(char *text)
+{
+	for (; *text; text++) {
+		if (*text >= '\t' && *text <= '\r')
+			*text = ' ';
+		else if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+	}
+}
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Can GPU memory be registered through a DMA-BUF at all? */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/check.h"
+
+/*
+ * A registration with fd -1 fails in any case, and how it fails tells who does
+ * not know DMA-BUFs: EBADF means that all know them, EOPNOTSUPP (ENOSYS of older
+ * libraries) the provider or the driver, EPROTONOSUPPORT the kernel.  Any other
+ * errno is about something else: memory, or a device that has gone.
+ */
+static int ask_device(void *arg, char *buf, size_t cap)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context = NULL;
+	struct ibv_pd *pd = NULL;
+	int rc = -ENODEV;
+
+	if (!list)
+		return -errno;
+	for (int i = 0; list[i] && !context; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), arg)) {
+			context = ibv_open_device(list[i]);
+			rc = context ? 0 : -errno;
+		}
+	ibv_free_device_list(list);
+	if (rc)
+		return rc;
+	pd = ibv_alloc_pd(context);
+	if (pd) {
+		errno = 0;
+		ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE);
+		snprintf(buf, cap, "%d", errno);
+		ibv_dealloc_pd(pd);
+	} else {
+		rc = -errno;
+	}
+	ibv_close_device(context);
+	return rc;
+}
+
+/* The device's errno, or why it could not be asked as a negative one. */
+static int probe_device(struct check_ctx *ctx, const struct check_rdma *r)
+{
+	char fact[96], buf[32];
+	ssize_t n;
+
+	snprintf(fact, sizeof(fact), "dmabuf-%s", r->name);
+	n = mrg_tree_fact(ctx->tree, fact, buf, sizeof(buf), ask_device, (void *)r->name);
+	return n < 0 ? (int)n : atoi(buf);
+}
+
+/* What is new enough already is not asked for. */
+static const char *remedy_without(const struct check_ctx *ctx, int err)
+{
+	if (!check_kernel_at_least(&ctx->host, 5, 12, 0))
+		return "GPU memory needs a kernel from 5.12 on and rdma-core from 34 on, or peermem.";
+	if (err == EPROTONOSUPPORT)
+		return "GPU memory needs the kernel's own RDMA core or a newer one of the vendor, or peermem.";
+	return "GPU memory needs a newer driver or rdma-core that serves this device, another NIC, or peermem.";
+}
+
+static void judge_device(struct check_ctx *ctx, const struct check_rdma *r, int err)
+{
+	char evidence[160];
+
+	if (err < 0) {
+		snprintf(evidence, sizeof(evidence), "device could not be opened: %s", check_why(err));
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence, "Whether it takes DMA-BUFs is not known.",
+			  "Run as root or as a member of group rdma.");
+		return;
+	}
+	snprintf(evidence, sizeof(evidence), "registration with fd -1 answers %s", strerror(err));
+	if (err == EBADF)
+		check_add(ctx, MRG_CHECK_OK, r->name, evidence, "Provider and kernel take DMA-BUFs.", "");
+	else if (err == EOPNOTSUPP || err == ENOSYS || err == EPROTONOSUPPORT)
+		check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
+			  err == EPROTONOSUPPORT ? "The kernel's RDMA core knows no DMA-BUF registration." :
+			  "The device's provider or driver knows no DMA-BUF registration.",
+			  remedy_without(ctx, err));
+	else
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
+			  "The question itself failed: whether the device takes DMA-BUFs is not known.",
+			  "Check that the device works (rdma link, dmesg), and check again.");
+}
+
+/* @answered: a device took a DMA-BUF, whatever the kernel's version says: some
+ * distributions' older ones have it. */
+static void judge_config(struct check_ctx *ctx, bool answered)
+{
+	char p2p = check_config(ctx, "PCI_P2PDMA"), evidence[192];
+	const struct check_host *h = &ctx->host;
+	bool old = !answered && h->kernel[0] && !check_kernel_at_least(h, 5, 12, 0);
+
+	snprintf(evidence, sizeof(evidence), "kernel %u.%u.%u, CONFIG_PCI_P2PDMA %s (/boot/config-%.100s)",
+		 h->kernel[0], h->kernel[1], h->kernel[2],
+		 p2p == 'y' ? "=y" : p2p ? "not set" : "not readable", h->release);
+	if (old)
+		check_add(ctx, MRG_CHECK_FAIL, "", evidence,
+			  "This kernel exports DMA-BUFs, but verbs take them from 5.12 on.",
+			  "Update the kernel to 5.12 or later.");
+	else if (p2p == 'n')
+		check_add(ctx, h->gpu_count ? MRG_CHECK_FAIL : MRG_CHECK_WARN, "", evidence,
+			  "Without PCI peer-to-peer support GPU memory cannot be mapped for a NIC.",
+			  "Boot a kernel with CONFIG_PCI_P2PDMA=y.");
+	else if (!p2p)
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The kernel's configuration was not seen.", "");
+	else
+		check_add(ctx, MRG_CHECK_OK, "", evidence, "The kernel can map GPU memory for a NIC.", "");
+}
+
+/*
+ * The kernel's own amdgpu exports for other devices only with HSA_AMD_P2P; the
+ * one from AMD's packages brings its own.  DMABUF_MOVE_NOTIFY, which is asked
+ * for elsewhere, has had two spellings and is gone from new kernels.
+ */
+static void judge_amd(struct check_ctx *ctx)
+{
+	char path[192];
+	size_t i = 0;
+
+	while (i < ctx->host.gpu_count && ctx->host.gpus[i].vendor != VENDOR_AMD)
+		i++;
+	snprintf(path, sizeof(path), "/lib/modules/%.120s/updates/dkms/amdgpu.ko", ctx->host.release);
+	if (i == ctx->host.gpu_count || check_config(ctx, "HSA_AMD_P2P") != 'n' || mrg_tree_exists(ctx->tree, path))
+		return;
+	check_add(ctx, MRG_CHECK_WARN, "amd", "CONFIG_HSA_AMD_P2P not set (/boot/config)",
+		  "The kernel's own amdgpu does not let other devices map its memory.",
+		  "Boot a kernel with CONFIG_HSA_AMD_P2P=y, or install AMD's amdgpu-dkms.");
+}
+
+static void judge_nvidia(struct check_ctx *ctx)
+{
+	char text[256], evidence[320];
+	ssize_t n = mrg_tree_read(ctx->tree, "/proc/driver/nvidia/version", text, sizeof(text));
+
+	for (size_t i = 0; i < ctx->host.gpu_count; i++) {
+		if (ctx->host.gpus[i].vendor != VENDOR_NVIDIA)
+			continue;
+		if (n <= 0) {
+			check_add(ctx, MRG_CHECK_WARN, "nvidia", "/proc/driver/nvidia/version is not there",
+				  "An NVIDIA GPU without NVIDIA's driver exports no DMA-BUF.",
+				  "Install NVIDIA's open kernel modules.");
+			return;
+		}
+		text[strcspn(text, "\n")] = 0;
+		snprintf(evidence, sizeof(evidence), "%s (/proc/driver/nvidia/version)", text);
+		if (strstr(text, "Open Kernel Module"))
+			check_add(ctx, MRG_CHECK_OK, "nvidia", evidence, "The open modules export DMA-BUFs.", "");
+		else
+			check_add(ctx, MRG_CHECK_FAIL, "nvidia", evidence,
+				  "The proprietary kernel modules export no DMA-BUF.",
+				  "Install the open flavour of the same driver version.");
+		return;
+	}
+}
+
+static void run(struct check_ctx *ctx)
+{
+	const struct check_host *host = &ctx->host;
+	int answers[CHECK_MAX_DEVICES];
+	bool answered = false;
+
+	if (!ctx->host.rdma_count) {
+		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device", "", "");
+		return;
+	}
+	for (size_t i = 0; i < host->rdma_count; i++) {
+		bool asked = !ctx->opts->device || !strcmp(ctx->opts->device, host->rdma[i].name);
+
+		answers[i] = asked ? probe_device(ctx, &host->rdma[i]) : 0;
+		answered |= answers[i] == EBADF;
+	}
+	judge_config(ctx, answered);
+	judge_nvidia(ctx);
+	judge_amd(ctx);
+	for (size_t i = 0; i < host->rdma_count; i++)
+		if (!ctx->opts->device || !strcmp(ctx->opts->device, host->rdma[i].name))
+			judge_device(ctx, &host->rdma[i], answers[i]);
+}
+
+const struct mrg_check mrg_check_dmabuf = { "dmabuf", run };

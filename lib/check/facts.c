@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* Facts that several checks share. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "check/check.h"
+
+static int ask_host(void *arg, char *buf, size_t cap)
+{
+	struct utsname u;
+
+	(void)arg;
+	if (uname(&u))
+		return -errno;
+	snprintf(buf, cap, "arch %s\npage_size %ld", u.machine, sysconf(_SC_PAGESIZE));
+	return 0;
+}
+
+static int ask_module(void *arg, char *buf, size_t cap)
+{
+	struct mrg_dev_info info;
+	struct mrg_dev *dev;
+	int rc;
+
+	(void)arg;
+	rc = mrg_dev_open(&dev);
+	if (rc)
+		return rc;
+	rc = mrg_dev_info(dev, &info);
+	mrg_dev_close(dev);
+	if (!rc)
+		snprintf(buf, cap, "version %s\nabi %u\nwalk %s", info.version, info.abi,
+			 info.has_walk ? mrg_walk_name(info.walk) : "none");
+	return rc;
+}
+
+ssize_t check_module_fact(struct check_ctx *ctx, char *buf, size_t cap)
+{
+	ssize_t n = mrg_tree_fact(ctx->tree, "module", buf, cap, ask_module, NULL);
+
+	ctx->lost |= n == -ENOMEM;
+	return n;
+}
+
+/*
+ * Debian and its kin put their own number in uname -r (6.1.0-47-amd64) and the
+ * upstream one in /proc/version ("Debian 6.1.170-3"); it is the latter that
+ * says which stable fixes are in.
+ */
+static void read_kernel(struct check_ctx *ctx)
+{
+	struct check_host *h = &ctx->host;
+	const char *at;
+
+	mrg_tree_read(ctx->tree, "/proc/sys/kernel/osrelease", h->release, sizeof(h->release));
+	mrg_tree_read(ctx->tree, "/proc/version", h->version, sizeof(h->version));
+	sscanf(h->release, "%u.%u.%u", &h->kernel[0], &h->kernel[1], &h->kernel[2]);
+	at = strstr(h->version, "Debian ");
+	if (at)
+		sscanf(at + 7, "%u.%u.%u", &h->kernel[0], &h->kernel[1], &h->kernel[2]);
+}
+
+static void read_machine(struct check_ctx *ctx)
+{
+	struct check_host *h = &ctx->host;
+	char buf[128];
+
+	if (mrg_tree_fact(ctx->tree, "host", buf, sizeof(buf), ask_host, NULL) > 0)
+		sscanf(buf, "arch %31s page_size %lu", h->arch, &h->page_size);
+}
+
+/* A module of the name below updates/ or extra/ wins over the kernel's own. */
+static bool module_from_vendor(struct check_ctx *ctx, const char *module)
+{
+	static const char *const places[] = {
+		"updates/dkms", "extra/mlnx-ofa_kernel/drivers/infiniband/core",
+		"updates/drivers/infiniband/core", "extra",
+		"weak-updates/mlnx-ofa_kernel/drivers/infiniband/core", "updates",
+	};
+	static const char *const ends[] = { "", ".xz", ".zst", ".gz" };
+	char path[sizeof(ctx->host.vendor_path)];
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
+		for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++) {
+			snprintf(path, sizeof(path), "/lib/modules/%s/%s/%s.ko%s", ctx->host.release,
+				 places[i], module, ends[k]);
+			if (mrg_tree_exists(ctx->tree, path)) {
+				snprintf(ctx->host.vendor_path, sizeof(ctx->host.vendor_path), "%s", path);
+				return true;
+			}
+		}
+	return false;
+}
+
+/* Stable releases that carry 486055f5e09d (blocks cross entries), and those
+ * that carry 15fe76e23615 (64-bit arithmetic); CVE-2026-53133's record, the
+ * stable change logs, and disassembly of Debian's images. */
+static const struct {
+	unsigned int a, b, crosses, fixed;
+} series[] = {
+	{ 5, 15, 185, 210 }, { 6, 1, 141, 176 }, { 6, 12, 31, 94 },
+	{ 6, 15, 0, UINT_MAX }, { 6, 16, 0, UINT_MAX }, { 6, 17, 0, UINT_MAX },
+	{ 6, 18, 0, 36 }, { 6, 19, 0, UINT_MAX }, { 7, 0, 0, 13 },
+};
+
+static enum check_walk walk_by_version(const struct check_host *h)
+{
+	if (h->vendor_core || !h->modules_seen || !h->kernel[0])
+		return CHECK_WALK_UNKNOWN;
+	for (size_t i = 0; i < sizeof(series) / sizeof(*series); i++) {
+		if (h->kernel[0] != series[i].a || h->kernel[1] != series[i].b)
+			continue;
+		if (h->kernel[2] >= series[i].fixed)
+			return CHECK_WALK_EXACT;
+		/* Before it crossed entries the same arithmetic did no harm. */
+		return h->kernel[2] >= series[i].crosses ? CHECK_WALK_AFFECTED : CHECK_WALK_EXACT;
+	}
+	return check_kernel_at_least(h, 7, 1, 1) ? CHECK_WALK_EXACT : CHECK_WALK_UNKNOWN;
+}
+
+static void read_walk(struct check_ctx *ctx)
+{
+	struct check_host *h = &ctx->host;
+	char buf[128], walk[32], path[192];
+
+	/* mlx_compat comes with MLNX_OFED and DOCA alone. */
+	h->vendor_core = module_from_vendor(ctx, "ib_core") ||
+			 mrg_tree_exists(ctx->tree, "/sys/module/mlx_compat");
+	snprintf(path, sizeof(path), "/lib/modules/%s", h->release);
+	h->modules_seen = mrg_tree_exists(ctx->tree, path);
+	h->walk = walk_by_version(h);
+	if (check_module_fact(ctx, buf, sizeof(buf)) <= 0)
+		return;
+	if (sscanf(buf, "version %*s abi %*u walk %31s", walk) != 1 || !strcmp(walk, "none") ||
+	    !strcmp(walk, "unknown"))
+		return;
+	h->walk_seen = true;
+	h->walk = strncmp(walk, "truncating", 10) ? CHECK_WALK_EXACT : CHECK_WALK_AFFECTED;
+}
+
+static unsigned int read_hex(struct check_ctx *ctx, const char *dir, const char *file)
+{
+	unsigned long long v = 0;
+	char path[PATH_MAX];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, file) >= sizeof(path))
+		return 0;
+	return mrg_tree_read_u64(ctx->tree, path, &v) ? 0 : (unsigned int)v;
+}
+
+static int read_pci(struct check_ctx *ctx, const char *dir, struct check_pci *pci)
+{
+	char real[PATH_MAX], path[PATH_MAX + 8];
+	unsigned int domain, bus, dev, fn;
+	const char *name;
+	char tail;
+
+	memset(pci, 0, sizeof(*pci));
+	if (mrg_tree_real(ctx->tree, dir, real, sizeof(real)) || strlen(real) >= sizeof(pci->real))
+		return -ENOENT;
+	name = strrchr(real, '/');
+	if (!name || sscanf(name + 1, "%x:%x:%x.%x%c", &domain, &bus, &dev, &fn, &tail) != 4 ||
+	    strlen(name + 1) >= sizeof(pci->addr))
+		return -ENOENT;
+	strcpy(pci->addr, name + 1);
+	strcpy(pci->real, real);
+	pci->vendor = read_hex(ctx, real, "vendor");
+	pci->device = read_hex(ctx, real, "device");
+	snprintf(path, sizeof(path), "%s/driver", real);
+	if (!mrg_tree_real(ctx->tree, path, real, sizeof(real))) {
+		name = strrchr(real, '/');
+		snprintf(pci->driver, sizeof(pci->driver), "%.31s", name ? name + 1 : "");
+	}
+	return 0;
+}
+
+static void read_rdma(struct check_ctx *ctx)
+{
+	struct check_host *h = &ctx->host;
+	char **names, path[PATH_MAX];
+	ssize_t n = mrg_tree_list(ctx->tree, "/sys/class/infiniband", &names);
+
+	if (n <= 0)
+		return;
+	if (n > CHECK_MAX_DEVICES)
+		n = CHECK_MAX_DEVICES;
+	h->rdma = calloc((size_t)n, sizeof(*h->rdma));
+	ctx->lost |= !h->rdma;
+	for (ssize_t i = 0; h->rdma && i < n; i++) {
+		struct check_rdma *r = &h->rdma[h->rdma_count++];
+
+		snprintf(r->name, sizeof(r->name), "%.63s", names[i]);
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device", r->name);
+		r->has_pci = !read_pci(ctx, path, &r->pci);
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0", r->name);
+		mrg_tree_read(ctx->tree, path, r->netdev, sizeof(r->netdev));
+	}
+	mrg_tree_free_names(names, n);
+}
+
+static bool is_gpu(struct check_ctx *ctx, const char *dir)
+{
+	unsigned int class = read_hex(ctx, dir, "class"), vendor;
+
+	if (class >> 8 != 0x0300 && class >> 8 != 0x0302 && class >> 8 != 0x0380 && class >> 8 != 0x1200)
+		return false;
+	vendor = read_hex(ctx, dir, "vendor");
+	return vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
+}
+
+static void read_gpus(struct check_ctx *ctx)
+{
+	struct check_host *h = &ctx->host;
+	char **names, path[PATH_MAX];
+	ssize_t n = mrg_tree_list(ctx->tree, "/sys/bus/pci/devices", &names);
+
+	if (n <= 0)
+		return;
+	h->gpus = calloc(CHECK_MAX_DEVICES, sizeof(*h->gpus));
+	ctx->lost |= !h->gpus;
+	for (ssize_t i = 0; h->gpus && i < n && h->gpu_count < CHECK_MAX_DEVICES; i++) {
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", names[i]);
+		if (is_gpu(ctx, path) && !read_pci(ctx, path, &h->gpus[h->gpu_count]))
+			h->gpu_count++;
+	}
+	mrg_tree_free_names(names, n);
+}
+
+#define GRACE_SOC "jep106:036b:0241"	/* SMCCC SoC id of NVIDIA's T241 */
+
+static void read_platform(struct check_ctx *ctx)
+{
+	char soc[64];
+
+	if (mrg_tree_read(ctx->tree, "/sys/devices/soc0/soc_id", soc, sizeof(soc)) <= 0 ||
+	    strcmp(soc, GRACE_SOC))
+		return;
+	for (size_t i = 0; i < ctx->host.gpu_count; i++)
+		ctx->host.coherent |= ctx->host.gpus[i].vendor == VENDOR_NVIDIA;
+}
+
+void check_read_facts(struct check_ctx *ctx)
+{
+	read_kernel(ctx);
+	read_machine(ctx);
+	read_walk(ctx);
+	read_rdma(ctx);
+	read_gpus(ctx);
+	read_platform(ctx);
+}
+
+void check_free_facts(struct check_host *h)
+{
+	free(h->rdma);
+	free(h->gpus);
+}
+
+bool check_kernel_at_least(const struct check_host *h, unsigned int a, unsigned int b,
+			   unsigned int c)
+{
+	if (h->kernel[0] != a)
+		return h->kernel[0] > a;
+	if (h->kernel[1] != b)
+		return h->kernel[1] > b;
+	return h->kernel[2] >= c;
+}
+
+char check_config(struct check_ctx *ctx, const char *name)
+{
+	char path[192], want[80], *text = check_buffer(ctx), *at, found = 0;
+
+	if (!text)
+		return 0;
+	snprintf(path, sizeof(path), "/boot/config-%s", ctx->host.release);
+	if (mrg_tree_read(ctx->tree, path, text, MRG_TREE_MAX_FILE) > 0) {
+		snprintf(want, sizeof(want), "CONFIG_%s=", name);
+		at = strstr(text, want);
+		found = at && (at == text || at[-1] == '\n') ? at[strlen(want)] : 'n';
+	}
+	free(text);
+	return found;
+}

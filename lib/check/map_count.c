@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* vm.max_map_count, and who is nearest to it. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "check/check.h"
+
+#define BUDGET_MS	60	/* of the whole check's 300 ms */
+#define CHUNK		65536
+
+static long now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+struct nearest {
+	long count;
+	char pid[16];
+	size_t seen, not_seen;
+};
+
+/* The module knows the count in O(1); otherwise the lines are counted.  Only
+ * on a live host, so that no process's map ends up in a recording. */
+static long count_of(struct mrg_dev *dev, const char *pid)
+{
+	struct mrg_vma_counts counts;
+	char path[64], *text;
+	long lines = 0;
+	size_t n;
+	FILE *f;
+
+	if (dev)
+		return mrg_dev_vma(dev, atoi(pid), 0, 0, &counts) ? -1 : (long)counts.map_count;
+	snprintf(path, sizeof(path), "/proc/%.20s/maps", pid);
+	f = fopen(path, "r");
+	text = malloc(CHUNK);
+	if (!f || !text)
+		lines = -errno;
+	while (lines >= 0 && (n = fread(text, 1, CHUNK, f)) > 0)
+		for (char *at = text; (at = memchr(at, '\n', n - (size_t)(at - text))); at++)
+			lines++;
+	free(text);
+	if (f)
+		fclose(f);
+	return lines;
+}
+
+static int ask_nearest(void *arg, char *buf, size_t cap)
+{
+	struct check_ctx *ctx = arg;
+	struct nearest best = { .count = -1 };
+	struct mrg_dev *dev = NULL;
+	long until = now_ms() + BUDGET_MS, count;
+	char **names;
+	ssize_t n;
+
+	if (mrg_dev_open(&dev))
+		dev = NULL;
+	n = mrg_tree_list(ctx->tree, "/proc", &names);
+	for (ssize_t i = 0; i < n; i++) {
+		if (!isdigit((unsigned char)names[i][0]))
+			continue;
+		count = now_ms() > until ? -1 : count_of(dev, names[i]);
+		if (count < 0) {
+			ctx->lost |= count == -ENOMEM;
+			best.not_seen++;
+			continue;
+		}
+		best.seen++;
+		if (count > best.count) {
+			best.count = count;
+			snprintf(best.pid, sizeof(best.pid), "%.15s", names[i]);
+		}
+	}
+	if (n > 0)
+		mrg_tree_free_names(names, n);
+	mrg_dev_close(dev);
+	if (best.count < 0)
+		return n < 0 ? (int)n : -EACCES;
+	snprintf(buf, cap, "count %ld\npid %s\nseen %zu\nnot_seen %zu", best.count, best.pid, best.seen,
+		 best.not_seen);
+	return 0;
+}
+
+static void judge(struct check_ctx *ctx, unsigned long long limit, const char *fact)
+{
+	char pid[16] = "", comm[64] = "", path[64], evidence[256];
+	long count = 0;
+	size_t seen = 0, not_seen = 0;
+
+	if (sscanf(fact, "count %ld pid %15s seen %zu not_seen %zu", &count, pid, &seen, &not_seen) != 4) {
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "the recorded count is not understood", "", "");
+		return;
+	}
+	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+	mrg_tree_read(ctx->tree, path, comm, sizeof(comm));
+	snprintf(evidence, sizeof(evidence),
+		 "vm.max_map_count %llu; nearest: pid %s (%s) with %ld VMAs; %zu processes seen, %zu not",
+		 limit, pid, comm, count, seen, not_seen);
+	if ((unsigned long long)count * 10 >= limit * 9)
+		check_add(ctx, MRG_CHECK_FAIL, "", evidence,
+			  "A process is about to run out: every mmap and registration will fail with ENOMEM.",
+			  "Find what holds them (mrguard vma PID); sysctl -w vm.max_map_count=1048576 buys time.");
+	else if ((unsigned long long)count * 2 >= limit)
+		check_add(ctx, MRG_CHECK_WARN, "", evidence, "A process holds half of what it may.",
+			  "Watch it: mrguard vma PID --watch");
+	else
+		check_add(ctx, MRG_CHECK_OK, "", evidence, "No process that was seen is near the limit.", "");
+}
+
+static void run(struct check_ctx *ctx)
+{
+	unsigned long long limit;
+	char fact[256], evidence[128];
+	int rc = mrg_tree_read_u64(ctx->tree, "/proc/sys/vm/max_map_count", &limit);
+	ssize_t n;
+
+	if (rc) {
+		snprintf(evidence, sizeof(evidence), "vm.max_map_count: %s", check_why(rc));
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The limit was not seen.", "");
+		return;
+	}
+	n = mrg_tree_fact(ctx->tree, "map_count", fact, sizeof(fact), ask_nearest, ctx);
+	if (n > 0) {
+		judge(ctx, limit, fact);
+		return;
+	}
+	snprintf(evidence, sizeof(evidence), "vm.max_map_count %llu; processes not counted: %s", limit,
+		 check_why((int)n));
+	check_add(ctx, limit < 65530 ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN, "", evidence,
+		  limit < 65530 ? "The limit is below the kernel's default." :
+		  "Whether a process is near the limit was not seen.", "Count one process: mrguard vma PID");
+}
+
+const struct mrg_check mrg_check_map_count = { "map-count", run };

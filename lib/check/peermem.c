@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The older way to GPU memory: a client module that registers itself with the
+ * vendor's ib_core.  Loaded is not registered: it is built empty where the
+ * peer symbols were missing, and then does nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/check.h"
+
+static bool registered(struct check_ctx *ctx)
+{
+	return mrg_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
+	       mrg_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nvidia-peermem/version");
+}
+
+/* A module that uses the core's peer symbols is one of its holders. */
+static bool linked(struct check_ctx *ctx)
+{
+	static const char *const links[] = { "ib_core/holders/nvidia_peermem", "ib_core/holders/nv_peer_mem",
+					     "ib_uverbs/holders/nvidia_peermem", "ib_uverbs/holders/nv_peer_mem" };
+	char path[96];
+
+	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
+		snprintf(path, sizeof(path), "/sys/module/%s", links[i]);
+		if (mrg_tree_exists(ctx->tree, path))
+			return true;
+	}
+	return false;
+}
+
+/* The module that is loaded, by its name in /sys; NULL: none. */
+static const char *loaded(struct check_ctx *ctx)
+{
+	if (mrg_tree_exists(ctx->tree, "/sys/module/nvidia_peermem"))
+		return "nvidia_peermem";
+	return mrg_tree_exists(ctx->tree, "/sys/module/nv_peer_mem") ? "nv_peer_mem" : NULL;
+}
+
+/* The one that is built and installed, wherever the driver's packages put it;
+ * NULL: none. */
+static const char *installed(struct check_ctx *ctx)
+{
+	char path[192], *text = check_buffer(ctx);
+	const char *found = NULL;
+
+	if (!text)
+		return NULL;
+	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", ctx->host.release);
+	if (mrg_tree_read(ctx->tree, path, text, MRG_TREE_MAX_FILE) > 0)
+		found = strstr(text, "/nvidia-peermem.ko") ? "nvidia-peermem" :
+			strstr(text, "/nv_peer_mem.ko") ? "nv_peer_mem" : NULL;
+	free(text);
+	return found;
+}
+
+/* What has to be reinstalled to have the module built anew. */
+static const char *where_from(const char *module)
+{
+	return strcmp(module, "nv_peer_mem") ? "the GPU driver" : module;
+}
+
+static void not_loaded(struct check_ctx *ctx)
+{
+	const char *module = ctx->host.vendor_core ? installed(ctx) : NULL;
+	char remedy[160];
+
+	if (module) {
+		snprintf(remedy, sizeof(remedy),
+			 "modprobe %s; if it is refused, reinstall %s after the vendor's RDMA stack.",
+			 module, where_from(module));
+		check_add(ctx, MRG_CHECK_WARN, "", "installed (modules.dep), but not loaded (/sys/module)",
+			  "Not loaded, or refused (\"Invalid argument\", -22): it was built for another ib_core.",
+			  remedy);
+		return;
+	}
+	check_add(ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
+		  ctx->host.vendor_core ? "DMA-BUF is the way to GPU memory here." :
+		  "It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.", "");
+}
+
+static void run(struct check_ctx *ctx)
+{
+	const char *module = loaded(ctx);
+	char remedy[160];
+
+	if (!module) {
+		not_loaded(ctx);
+		return;
+	}
+	if (registered(ctx)) {
+		check_add(ctx, MRG_CHECK_OK, "", "/sys/kernel/mm/memory_peers has its entry",
+			  "Loaded, and registered with the RDMA core.", "");
+		return;
+	}
+	if (linked(ctx)) {
+		check_add(ctx, MRG_CHECK_OK, "", "loaded, and holds ib_core (/sys/module/ib_core/holders)",
+			  "Loaded, and linked to the RDMA core.", "");
+		return;
+	}
+	if (ctx->host.vendor_core)
+		snprintf(remedy, sizeof(remedy),
+			 "Reinstall %s after the vendor's RDMA stack, so that it is built against it.",
+			 where_from(module));
+	else
+		snprintf(remedy, sizeof(remedy), "Unload it (modprobe -r %s) and use DMA-BUF.", module);
+	check_add(ctx, MRG_CHECK_WARN, "", "loaded, but neither registered nor linked to ib_core",
+		  "It was built without the peer symbols and does nothing.", remedy);
+}
+
+const struct mrg_check mrg_check_peermem = { "peermem", run };

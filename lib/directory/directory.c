@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/* A directory's handle, and single entries. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "directory/directory.h"
+#include "base/error.h"
+#include "gpu/driver.h"
+#include "base/opts.h"
+
+#define DEFAULT_PORT	6379
+#define TIMEOUT_MS	3000
+#define LEASE_MS	15000
+#define MAX_PREFIX	64
+#define VALUE_START	"mrguard1 "
+#define VALUE_HEAD	(sizeof(VALUE_START) - 1 + 20 + 1)
+
+/* ---- opening ---- */
+
+/* @otherwise: or NULL, and then nothing is copied.  Return: 0; -ENOMEM */
+static int copy_text(char **copy, const char *text, const char *variable,
+		     const char *otherwise)
+{
+	if (!text && variable)
+		text = secure_getenv(variable);
+	if (!text || !*text)
+		text = otherwise;
+	*copy = text ? strdup(text) : NULL;
+	return text && !*copy ? -ENOMEM : 0;
+}
+
+static int parse_port(const char *text, int *port)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	/* strtol() takes blanks and a sign as well. */
+	if (*text < '0' || *text > '9' || *end || value < 1 || value > 65535)
+		return -EINVAL;
+	*port = (int)value;
+	return 0;
+}
+
+/* Takes @server over, which becomes the host or the path. */
+static int parse_server(struct mrg_directory *directory, char *server)
+{
+	char *bracket, *colon;
+
+	directory->port = DEFAULT_PORT;
+	if (*server == '/') {
+		directory->path = server;
+		directory->port = 0;
+		return 0;
+	}
+	directory->host = server;
+	bracket = *server == '[' ? strchr(server, ']') : NULL;
+	if (*server == '[' && (!bracket || (bracket[1] && bracket[1] != ':')))
+		return -EINVAL;
+	colon = strchr(bracket ? bracket : server, ':');
+	/* Several colons without brackets: an IPv6 address alone. */
+	if (colon && !bracket && strchr(colon + 1, ':'))
+		return 0;
+	if (colon && parse_port(colon + 1, &directory->port))
+		return -EINVAL;
+	if (colon)
+		*colon = '\0';
+	if (bracket) {
+		*bracket = '\0';
+		memmove(server, server + 1, strlen(server));
+	}
+	return *server ? 0 : -EINVAL;
+}
+
+static bool good_prefix(const char *prefix)
+{
+	if (!*prefix || strlen(prefix) > MAX_PREFIX)
+		return false;
+	for (const char *at = prefix; *at; at++)
+		if (*at <= ' ' || *at > '~' || *at == '{' || *at == '}')
+			return false;
+	return true;
+}
+
+static int set_up(struct mrg_directory *directory, const struct mrg_directory_opts *o)
+{
+	char *server;
+
+	if (copy_text(&server, o->server, "MRGUARD_DIRECTORY", "127.0.0.1"))
+		return -ENOMEM;
+	if (parse_server(directory, server))
+		return -EINVAL;
+	if (copy_text(&directory->password, o->password, "MRGUARD_DIRECTORY_PASSWORD", NULL) ||
+	    copy_text(&directory->prefix, o->prefix, NULL, "mrguard"))
+		return -ENOMEM;
+	directory->timeout_ms = o->timeout_ms ? o->timeout_ms : TIMEOUT_MS;
+	directory->lease_ms = o->lease_ms ? o->lease_ms : LEASE_MS;
+	return good_prefix(directory->prefix) ? 0 : -EINVAL;
+}
+
+/* A round trip, so that a wrong server or password shows at once. */
+static int greet(struct mrg_directory *directory)
+{
+	struct directory_words words = { .count = 0 };
+	redisReply *reply;
+	int ret;
+
+	directory_word(&words, "PING");
+	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms,
+			    &reply);
+	if (ret)
+		return ret;
+	if (reply->type != REDIS_REPLY_STATUS)
+		ret = directory_fail(directory, -EPROTO, "", "the server is no Redis");
+	freeReplyObject(reply);
+	return ret;
+}
+
+int mrg_directory_open(struct mrg_directory **out, const struct mrg_directory_opts *opts,
+		       struct mrg_error *error)
+{
+	struct mrg_directory *directory;
+	struct mrg_directory_opts o;
+	int ret;
+
+	if (mrg_opts_copy(&o, sizeof(o), opts))
+		return engine_error(error, -EINVAL, "check options", "",
+				    "the options are malformed");
+	directory = calloc(1, sizeof(*directory));
+	if (!directory)
+		return engine_error(error, -ENOMEM, "check options", "", "no memory");
+	ret = set_up(directory, &o);
+	if (ret == -ENOMEM)
+		engine_error(error, ret, "check options", "", "no memory");
+	else if (ret)
+		engine_error(error, ret, "check options",
+			     "give HOST, HOST:PORT, [IPV6]:PORT or a path",
+			     "the server's address or the prefix is malformed");
+	else
+		ret = greet(directory);
+	if (!ret) {
+		*out = directory;
+		return 0;
+	}
+	if (directory->error.code && error)
+		*error = directory->error;
+	mrg_directory_close(directory);
+	return ret;
+}
+
+void mrg_directory_close(struct mrg_directory *directory)
+{
+	if (!directory)
+		return;
+	if (directory->commands)
+		redisFree(directory->commands);
+	if (directory->events)
+		redisFree(directory->events);
+	directory_forget(directory);
+	if (directory->password)
+		explicit_bzero(directory->password, strlen(directory->password));
+	free(directory->password);
+	free(directory->host);
+	free(directory->path);
+	free(directory->prefix);
+	free(directory);
+}
+
+int mrg_directory_last_error(const struct mrg_directory *directory,
+			     struct mrg_error *error)
+{
+	if (!directory->error.code)
+		return -ENODATA;
+	*error = directory->error;
+	return 0;
+}
+
+/* ---- values ---- */
+
+bool directory_good_name(const char *name)
+{
+	if (!*name || strlen(name) > MRG_DIRECTORY_MAX_NAME)
+		return false;
+	for (; *name; name++)
+		if (*name <= ' ' || *name > '~')
+			return false;
+	return true;
+}
+
+int directory_parse(const char *value, size_t length, struct mrg_directory_entry *entry)
+{
+	const size_t start = sizeof(VALUE_START) - 1;
+	char digits[21];
+
+	if (length < VALUE_HEAD || length - VALUE_HEAD > MRG_DIRECTORY_MAX_BYTES ||
+	    memcmp(value, VALUE_START, start) || value[VALUE_HEAD - 1] != ' ')
+		return -EBADMSG;
+	memcpy(digits, value + start, 20);
+	digits[20] = '\0';
+	errno = 0;
+	entry->generation = strtoull(digits, NULL, 10);
+	if (errno || strspn(digits, "0123456789") != 20)
+		return -EBADMSG;
+	entry->length = length - VALUE_HEAD;
+	entry->bytes = malloc(entry->length + 1);
+	if (!entry->bytes)
+		return -ENOMEM;
+	memcpy(entry->bytes, value + VALUE_HEAD, entry->length);
+	return 0;
+}
+
+void mrg_directory_entry_release(struct mrg_directory_entry *entry)
+{
+	free(entry->bytes);
+	memset(entry, 0, sizeof(*entry));
+}
+
+/* ---- scripts ---- */
+
+/* GET fails where something else than a string lies: pcall, so that who writes
+ * below the prefix spoils that name alone. */
+
+/*
+ * The generation follows the clock where the server knows of none: one that has
+ * lost its data must not give out what an owner of old still has.
+ */
+static const char claim_script[] =
+	"local t = redis.call('TIME') "
+	"local now = t[1] * 1000 + math.floor(t[2] / 1000) "
+	"local last = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') "
+	"local g = string.format('%.0f', math.max(last + 1, now)) "
+	"redis.call('HSET', KEYS[1], ARGV[1], g) "
+	"return g";
+
+/* Leases that have ended become changes; then this name's change is shown. */
+#define SHOW \
+	"local function show(name) " \
+	"  redis.call('SET', KEYS[5], ARGV[5], 'NX') " \
+	"  local n = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2] or '0' " \
+	"  redis.call('ZADD', KEYS[4], string.format('%.0f', n + 1), name) " \
+	"  redis.call('PUBLISH', KEYS[6], name) " \
+	"end " \
+	"local t = redis.call('TIME') " \
+	"local now = t[1] * 1000 + math.floor(t[2] / 1000) " \
+	"for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', " \
+	"    string.format('%.0f', now), 'LIMIT', 0, 100)) do " \
+	"  redis.call('ZREM', KEYS[3], name) " \
+	"  show(name) " \
+	"end "
+
+/* KEYS: generations, entry, leases, changes, epoch, channel.
+ * ARGV: name, generation, lease, value, a new epoch.
+ * A name without a lease was told to be gone, though GET may find it still. */
+static const char publish_script[] =
+	SHOW
+	"local last = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') "
+	"local g = tonumber(ARGV[2]) "
+	"if g < last then return string.format('%.0f', last) end "
+	"if g > last then redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end "
+	"local old = redis.pcall('GET', KEYS[2]) "
+	"redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[3]) "
+	"local back = redis.call('ZADD', KEYS[3], string.format('%.0f', now + ARGV[3]), ARGV[1]) "
+	"if back == 1 or old ~= ARGV[4] then show(ARGV[1]) end "
+	"return ''";
+
+static const char withdraw_script[] =
+	SHOW
+	"local last = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') "
+	"if tonumber(ARGV[2]) < last then return string.format('%.0f', last) end "
+	"if redis.call('DEL', KEYS[2]) == 1 then "
+	"  redis.call('ZREM', KEYS[3], ARGV[1]) "
+	"  show(ARGV[1]) "
+	"end "
+	"return ''";
+
+static int bad_name(struct mrg_directory *directory)
+{
+	return directory_fail(directory, -EINVAL, "take visible ASCII, up to 128 bytes",
+			      "the name is none");
+}
+
+int mrg_directory_claim(struct mrg_directory *directory, const char *name,
+			uint64_t *generation)
+{
+	struct directory_words words = { .count = 0 };
+	char generations[128];
+	redisReply *reply;
+	int ret;
+
+	if (!directory_good_name(name))
+		return bad_name(directory);
+	directory_word(&words, "EVAL");
+	directory_word(&words, claim_script);
+	directory_word(&words, "1");
+	directory_key(directory, &words, "generations", generations, sizeof(generations));
+	directory_word(&words, name);
+	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms,
+			    &reply);
+	if (ret)
+		return ret;
+	if (reply->type == REDIS_REPLY_STRING)
+		*generation = strtoull(reply->str, NULL, 10);
+	else
+		ret = directory_fail(directory, -EPROTO, "", "the server gave no generation");
+	freeReplyObject(reply);
+	return ret;
+}
+
+/* Runs one of the two scripts that need the right generation. */
+static int change(struct mrg_directory *directory, const char *script, const char *name,
+		  uint64_t generation, const void *value, size_t length)
+{
+	struct directory_words words = { .count = 0 };
+	char keys[6][320], entry[256], numbers[3][24];
+	uint64_t epoch = ((uint64_t)directory_now() << 20) ^ (uintptr_t)directory;
+	redisReply *reply;
+	int ret;
+
+	snprintf(entry, sizeof(entry), "entry:%s", name);
+	snprintf(numbers[0], sizeof(numbers[0]), "%" PRIu64, generation);
+	snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu32, directory->lease_ms);
+	snprintf(numbers[2], sizeof(numbers[2]), "%" PRIx64, epoch);
+	directory_word(&words, "EVAL");
+	directory_word(&words, script);
+	directory_word(&words, "6");
+	directory_key(directory, &words, "generations", keys[0], sizeof(keys[0]));
+	directory_key(directory, &words, entry, keys[1], sizeof(keys[1]));
+	directory_key(directory, &words, "leases", keys[2], sizeof(keys[2]));
+	directory_key(directory, &words, "changes", keys[3], sizeof(keys[3]));
+	directory_key(directory, &words, "epoch", keys[4], sizeof(keys[4]));
+	directory_key(directory, &words, "changed", keys[5], sizeof(keys[5]));
+	directory_word(&words, name);
+	directory_word(&words, numbers[0]);
+	directory_word(&words, numbers[1]);
+	directory_bytes(&words, value, length);
+	directory_word(&words, numbers[2]);
+	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms,
+			    &reply);
+	if (ret)
+		return ret;
+	if (reply->type != REDIS_REPLY_STRING)
+		ret = directory_fail(directory, -EPROTO, "", "the server's answer is none");
+	else if (reply->len)
+		ret = directory_fail(directory, -ESTALE, "stop: another process has the name now",
+				     "%s was claimed with generation %s, and this one is %" PRIu64,
+				     name, reply->str, generation);
+	freeReplyObject(reply);
+	return ret;
+}
+
+int mrg_directory_publish(struct mrg_directory *directory, const char *name,
+			  uint64_t generation, const void *bytes, size_t length)
+{
+	char *value;
+	int ret;
+
+	if (!directory_good_name(name))
+		return bad_name(directory);
+	if (length > MRG_DIRECTORY_MAX_BYTES)
+		return directory_fail(directory, -EINVAL, "publish less",
+				      "%zu bytes are more than %u", length,
+				      MRG_DIRECTORY_MAX_BYTES);
+	value = malloc(VALUE_HEAD + 1 + length);
+	if (!value)
+		return directory_fail(directory, -ENOMEM, "", "no memory for the entry");
+	snprintf(value, VALUE_HEAD + 1, VALUE_START "%020" PRIu64 " ", generation);
+	if (length)
+		memcpy(value + VALUE_HEAD, bytes, length);
+	ret = change(directory, publish_script, name, generation, value, VALUE_HEAD + length);
+	free(value);
+	return ret;
+}
+
+int mrg_directory_withdraw(struct mrg_directory *directory, const char *name,
+			   uint64_t generation)
+{
+	if (!directory_good_name(name))
+		return bad_name(directory);
+	return change(directory, withdraw_script, name, generation, "", 0);
+}
+
+static int take_entry(struct mrg_directory *directory, const char *name,
+		      const redisReply *reply, uint64_t at_least,
+		      struct mrg_directory_entry *entry)
+{
+	struct mrg_directory_entry found = { .length = 0 };
+	int ret;
+
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+		return directory_fail(directory, -EPROTO, "", "the server's answer is none");
+	if (reply->element[0]->type != REDIS_REPLY_STRING)
+		return directory_fail(directory, -ENOENT, "wait until it is published",
+				      "nobody publishes %s", name);
+	ret = directory_parse(reply->element[0]->str, (size_t)reply->element[0]->len, &found);
+	if (ret == -ENOMEM)
+		return directory_fail(directory, ret, "", "no memory for an entry");
+	if (ret)
+		return directory_fail(directory, ret, "let nothing else write below the prefix",
+				      "what the server has for %s is no entry", name);
+	if (found.generation < at_least) {
+		ret = directory_fail(directory, -ESTALE, "wait until its owner publishes again",
+				     "%s has generation %" PRIu64 " there, and %" PRIu64 " is known",
+				     name, found.generation, at_least);
+		mrg_directory_entry_release(&found);
+		return ret;
+	}
+	snprintf(found.name, sizeof(found.name), "%s", name);
+	if (reply->element[1]->integer > 0)
+		found.lease_ms = (uint64_t)reply->element[1]->integer;
+	*entry = found;
+	return 0;
+}
+
+int mrg_directory_find(struct mrg_directory *directory, const char *name,
+		       uint64_t at_least, struct mrg_directory_entry *entry)
+{
+	static const char script[] =
+		"local value = redis.pcall('GET', KEYS[1]) "
+		"if type(value) == 'table' then value = '' end "
+		"return { value, redis.call('PTTL', KEYS[1]) }";
+	struct directory_words words = { .count = 0 };
+	char word[256], key[320];
+	redisReply *reply;
+	int ret;
+
+	if (!directory_good_name(name))
+		return bad_name(directory);
+	snprintf(word, sizeof(word), "entry:%s", name);
+	directory_word(&words, "EVAL");
+	directory_word(&words, script);
+	directory_word(&words, "1");
+	directory_key(directory, &words, word, key, sizeof(key));
+	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms,
+			    &reply);
+	if (ret)
+		return ret;
+	ret = take_entry(directory, name, reply, at_least, entry);
+	freeReplyObject(reply);
+	return ret;
+}

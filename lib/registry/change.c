@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Registering, and taking it back.
+ *
+ * The lock is for the records' states; entries are made and undone without it.
+ * A record that one thread works on is marked @changing, and others wait for
+ * that, so what is done to one record is done in order, while different records
+ * never wait for each other.
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "registry/rcu.h"
+#include "registry/registry.h"
+#include "gpu/driver.h"
+#include "base/opts.h"
+
+#define DEFAULT_ACCESS \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+
+/* A call of mrg_buffer_register(), checked. */
+struct demand {
+	struct registry_request request;
+	uint32_t protocols;
+	uint32_t lazy;
+	uint64_t devices;
+};
+
+static uint64_t all_devices(const struct mrg_registry *registry)
+{
+	return registry->device_count == 64 ? UINT64_MAX :
+		(1ull << registry->device_count) - 1;
+}
+
+static int bad_demand(const struct mrg_registry *registry, const char *what)
+{
+	return mrg_gpu_fail(registry, -EINVAL, "check options", "", "%s", what);
+}
+
+static int check_protocols(struct mrg_registry *registry, struct demand *demand,
+			   const struct mrg_buffer_opts *opts)
+{
+	demand->protocols = opts->protocols;
+	if (!opts->protocols && registry->device_count)
+		demand->protocols = MRG_PROTO_BIT(MRG_PROTO_VERBS);
+	demand->lazy = opts->lazy;
+	demand->devices = opts->device_mask ? opts->device_mask : all_devices(registry);
+	if (!demand->protocols)
+		return bad_demand(registry, "no protocol is asked for, and there is no device");
+	if (demand->protocols & ~MRG_PROTO_ALL || demand->lazy & ~demand->protocols)
+		return bad_demand(registry, "a protocol is none, or lazy and not asked for");
+	if (demand->devices & ~all_devices(registry))
+		return bad_demand(registry, "a device is asked for that the registry has not");
+	if (demand->protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS) && !demand->devices)
+		return mrg_gpu_fail(registry, -EOPNOTSUPP, "check options",
+				    "open the registry with devices",
+				    "verbs are asked for, and the registry has no device");
+	return 0;
+}
+
+static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t length,
+			const struct mrg_buffer_opts *opts, struct demand *demand)
+{
+	struct mrg_buffer_opts o;
+
+	if (mrg_opts_copy(&o, sizeof(o), opts) || o.reserved)
+		return bad_demand(registry, "the options are malformed");
+	if (!length)
+		return bad_demand(registry, "the length is 0");
+	if (addr > UINT64_MAX - (length - 1))
+		return mrg_gpu_fail(registry, -ERANGE, "check options", "",
+				    "%#llx and %#llx bytes overflow",
+				    (unsigned long long)addr, (unsigned long long)length);
+	memset(&demand->request, 0, sizeof(demand->request));
+	demand->request.addr = addr;
+	demand->request.length = length;
+	demand->request.access = opts ? o.access : DEFAULT_ACCESS;
+	demand->request.has_dmabuf = o.dmabuf != NULL;
+	if (o.dmabuf)
+		demand->request.dmabuf = *o.dmabuf;
+	demand->request.memfds = (struct mrg_memfd *)o.memfds;
+	demand->request.memfd_count = o.memfd_count;
+	if (mrg_opts_copy(&demand->request.reg, sizeof(demand->request.reg), o.reg))
+		return bad_demand(registry, "the options for mrg_reg() are malformed");
+	return check_protocols(registry, demand, &o);
+}
+
+/* ---- lists and states, under the lock ---- */
+
+static void push(struct mrg_buffer **list, struct mrg_buffer *buffer)
+{
+	buffer->cold->next = *list;
+	*list = buffer;
+}
+
+static void take_out(struct mrg_buffer **list, const struct mrg_buffer *buffer)
+{
+	while (*list != buffer)
+		list = &(*list)->cold->next;
+	*list = buffer->cold->next;
+}
+
+static void wait_for_change(struct mrg_registry *registry)
+{
+	pthread_cond_wait(&registry->changed, &registry->lock);
+}
+
+static void end_change(struct mrg_buffer *buffer)
+{
+	buffer->cold->changing = false;
+	pthread_cond_broadcast(&buffer->registry->changed);
+}
+
+static uint64_t entries_of(const struct mrg_buffer *buffer)
+{
+	uint64_t have = 0;
+
+	for (size_t slot = 0; slot < buffer->registry->slot_count; slot++)
+		have |= (uint64_t)(buffer_entry(buffer, slot) != NULL) << slot;
+	return have;
+}
+
+static struct index_range range_of(struct mrg_buffer *buffer, uint64_t have)
+{
+	return (struct index_range){ buffer->addr, buffer->addr + (buffer->length - 1),
+				     buffer, have };
+}
+
+/* What look-ups are told of the record. */
+static void tell(struct mrg_buffer *buffer, uint64_t have)
+{
+	const struct index_range range = range_of(buffer, have);
+
+	index_set(&buffer->registry->index, &range);
+}
+
+static bool is_live(const struct mrg_buffer *buffer, const void *arg)
+{
+	(void)arg;
+	return buffer->cold->state == BUFFER_LIVE;
+}
+
+static bool is_being_made(const struct mrg_registry *registry, uint64_t addr,
+			  uint64_t length)
+{
+	for (const struct mrg_buffer *at = registry->making; at; at = at->cold->next)
+		if (at->addr == addr && at->length == length)
+			return true;
+	return false;
+}
+
+/* The record of this range, which nobody is changing; NULL: there is none. */
+static struct mrg_buffer *find_record(struct mrg_registry *registry, uint64_t addr,
+				      uint64_t length)
+{
+	struct mrg_buffer *buffer;
+
+	for (;;) {
+		buffer = index_exact(&registry->index, addr, addr + (length - 1), is_live,
+				     NULL);
+		if (buffer ? !buffer->cold->changing :
+			     !is_being_made(registry, addr, length))
+			return buffer;
+		wait_for_change(registry);
+	}
+}
+
+/* Of the GPU shares only that remains which the memory turned out to be. */
+static void note_wanted(struct mrg_buffer *buffer, uint32_t protocols, uint64_t devices)
+{
+	uint32_t present = mrg_buffer_protocols(buffer);
+
+	buffer->cold->wanted |= protocols;
+	if (present & GPU_SHARES)
+		buffer->cold->wanted &= ~GPU_SHARES | present;
+	if (protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS))
+		buffer->cold->wanted_devices |= devices;
+}
+
+/* ---- registering ---- */
+
+static struct mrg_buffer *make_record(struct mrg_registry *registry,
+				      const struct demand *demand)
+{
+	size_t hot = registry_hot_bytes(registry);
+	struct mrg_buffer *buffer = arena_take(&registry->index.records);
+
+	if (!buffer)
+		return NULL;
+	memset(buffer, 0, hot + sizeof(struct buffer_cold));
+	buffer->addr = demand->request.addr;
+	buffer->length = demand->request.length;
+	buffer->registry = registry;
+	buffer->cold = (struct buffer_cold *)((char *)buffer + hot);
+	buffer->cold->access = demand->request.access;
+	buffer->cold->changing = true;
+	return buffer;
+}
+
+static int keep_lazy(struct mrg_buffer *buffer, const struct demand *demand)
+{
+	int ret;
+
+	if (!demand->lazy || buffer->cold->lazy)
+		return 0;
+	ret = registry_request_keep(&buffer->cold->lazy, &demand->request);
+	if (!ret)
+		return 0;
+	return mrg_gpu_fail(buffer->registry, ret, "keep request", "",
+			    "what the lazy protocols need could not be kept: %s",
+			    strerror(-ret));
+}
+
+static int fill_record(struct mrg_buffer *buffer, struct demand *demand)
+{
+	int ret = keep_lazy(buffer, demand);
+
+	if (ret)
+		return ret;
+	return registry_make(buffer, &demand->request, demand->protocols & ~demand->lazy,
+			     demand->devices);
+}
+
+static int show_record(struct mrg_buffer *buffer, const struct demand *demand)
+{
+	struct mrg_registry *registry = buffer->registry;
+	const struct index_range range = range_of(buffer, entries_of(buffer));
+	int ret;
+
+	buffer->generation = registry->next_generation++;
+	ret = index_insert(&registry->index, &range);
+	if (ret)
+		return mrg_gpu_fail(registry, ret, "keep record", "",
+				    "no memory for the registry's index");
+	buffer->cold->state = BUFFER_LIVE;
+	buffer->cold->registrations = 1;
+	note_wanted(buffer, demand->protocols, demand->devices);
+	registry->stats.buffers++;
+	registry->stats.registrations++;
+	registry->stats.entries += registry_entry_count(buffer);
+	return 0;
+}
+
+static void drop_record(struct mrg_buffer *buffer)
+{
+	if (buffer->cold->lazy)
+		registry_request_drop(buffer->cold->lazy);
+	arena_give(&buffer->registry->index.records, buffer);
+}
+
+/* What a failed roll-back has left is tried again at closing. */
+static void leave_record(struct mrg_buffer *buffer)
+{
+	struct mrg_registry *registry = buffer->registry;
+
+	buffer->cold->state = BUFFER_LEFT;
+	push(&registry->left, buffer);
+	registry->stats.leftover += registry_entry_count(buffer);
+}
+
+static int register_new(struct mrg_registry *registry, struct demand *demand,
+			struct mrg_buffer **out)
+{
+	struct mrg_buffer *buffer = make_record(registry, demand);
+	int ret;
+
+	if (!buffer)
+		return mrg_gpu_fail(registry, -ENOMEM, "keep record", "",
+				    "no memory for a record");
+	push(&registry->making, buffer);
+	pthread_mutex_unlock(&registry->lock);
+	ret = fill_record(buffer, demand);
+	pthread_mutex_lock(&registry->lock);
+	if (!ret) {
+		ret = show_record(buffer, demand);
+		if (ret)
+			registry_undo(buffer);
+	}
+	take_out(&registry->making, buffer);
+	end_change(buffer);
+	if (!ret)
+		*out = buffer;
+	else if (registry_entry_count(buffer))
+		leave_record(buffer);
+	else
+		drop_record(buffer);
+	return ret;
+}
+
+static int other_access(const struct mrg_buffer *buffer, int access)
+{
+	return mrg_gpu_fail(buffer->registry, -EEXIST, "check options",
+			    "register it with the same access, or unregister it first",
+			    "%#llx, %#llx bytes are registered with access %#x already, and %#x is asked for",
+			    (unsigned long long)buffer->addr,
+			    (unsigned long long)buffer->length,
+			    (unsigned int)buffer->cold->access, (unsigned int)access);
+}
+
+/* Adds what the record lacks; it has a registration, and so stays. */
+static int change_record(struct mrg_buffer *buffer, struct registry_request *request,
+			 uint32_t protocols, uint64_t devices)
+{
+	struct mrg_registry *registry = buffer->registry;
+	size_t before = registry_entry_count(buffer);
+	int ret;
+
+	if (!registry_missing(buffer, protocols, devices))
+		return 0;
+	buffer->cold->changing = true;
+	pthread_mutex_unlock(&registry->lock);
+	ret = registry_make(buffer, request, protocols, devices);
+	pthread_mutex_lock(&registry->lock);
+	registry->stats.entries += registry_entry_count(buffer) - before;
+	tell(buffer, entries_of(buffer));
+	end_change(buffer);
+	return ret;
+}
+
+static int register_again(struct mrg_buffer *buffer, struct demand *demand,
+			  struct mrg_buffer **out)
+{
+	int ret;
+
+	if (buffer->cold->access != demand->request.access)
+		return other_access(buffer, demand->request.access);
+	ret = keep_lazy(buffer, demand);
+	if (!ret)
+		ret = change_record(buffer, &demand->request,
+				    demand->protocols & ~demand->lazy, demand->devices);
+	if (ret)
+		return ret;
+	note_wanted(buffer, demand->protocols, demand->devices);
+	buffer->cold->registrations++;
+	buffer->registry->stats.registrations++;
+	*out = buffer;
+	return 0;
+}
+
+int mrg_buffer_register(struct mrg_registry *registry, uint64_t addr, uint64_t length,
+			const struct mrg_buffer_opts *opts, struct mrg_buffer **out)
+{
+	struct mrg_buffer *buffer;
+	struct demand demand;
+	int ret = registry_check(registry);
+
+	if (!ret)
+		ret = check_demand(registry, addr, length, opts, &demand);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&registry->lock);
+	buffer = find_record(registry, addr, length);
+	ret = buffer ? register_again(buffer, &demand, out) :
+		       register_new(registry, &demand, out);
+	pthread_mutex_unlock(&registry->lock);
+	return ret;
+}
+
+/* ---- protocols made later ---- */
+
+static int lacks_protocol(const struct mrg_buffer *buffer, uint32_t protocols)
+{
+	uint32_t wanted = buffer->cold->wanted;
+
+	if (wanted & protocols & GPU_SHARES)
+		protocols &= ~GPU_SHARES;
+	return (protocols & ~wanted) != 0;
+}
+
+static int require(struct mrg_buffer *buffer, uint32_t protocols)
+{
+	struct buffer_cold *cold = buffer->cold;
+	int ret;
+
+	/* One who ends it may be waiting for this caller's hold. */
+	while (cold->changing && cold->state != BUFFER_ENDING)
+		wait_for_change(buffer->registry);
+	if (cold->state != BUFFER_LIVE)
+		return mrg_gpu_fail(buffer->registry, -EBUSY, "check buffer", "",
+				    "the buffer is being unregistered");
+	protocols = protocols ? protocols : cold->wanted;
+	if (lacks_protocol(buffer, protocols))
+		return mrg_gpu_fail(buffer->registry, -ENOPROTOOPT, "check buffer",
+				    "register it for that protocol",
+				    "the buffer is registered for protocols %#x, and %#x are asked for",
+				    cold->wanted, protocols);
+	if (!cold->lazy)
+		return 0;
+	ret = change_record(buffer, cold->lazy, protocols, cold->wanted_devices);
+	if (ret)
+		return ret;
+	note_wanted(buffer, 0, 0);
+	if (registry_missing(buffer, cold->wanted, cold->wanted_devices))
+		return 0;
+	registry_request_drop(cold->lazy);
+	cold->lazy = NULL;
+	return 0;
+}
+
+int mrg_buffer_require(struct mrg_buffer *buffer, uint32_t protocols)
+{
+	int ret = registry_check(buffer->registry);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&buffer->registry->lock);
+	ret = require(buffer, protocols);
+	pthread_mutex_unlock(&buffer->registry->lock);
+	return ret;
+}
+
+/* ---- unregistering ---- */
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
+}
+
+/* Closed: nobody comes, those who are there go. */
+static int wait_for_holders(struct mrg_buffer *buffer, uint32_t timeout_ms)
+{
+	int64_t end = now_ms() + timeout_ms;
+	uint32_t users;
+
+	while ((users = atomic_load(&buffer->users)) != BUFFER_CLOSED) {
+		int64_t left = end - now_ms();
+		struct timespec limit = { left / 1000, left % 1000 * 1000000 };
+
+		if (timeout_ms != UINT32_MAX && left <= 0)
+			return timeout_ms ? -ETIMEDOUT : -EBUSY;
+		syscall(SYS_futex, &buffer->users, FUTEX_WAIT_PRIVATE, users,
+			timeout_ms == UINT32_MAX ? NULL : &limit, NULL, 0);
+	}
+	return 0;
+}
+
+static int still_held(struct mrg_buffer *buffer, int code)
+{
+	uint32_t users = atomic_load(&buffer->users) & ~BUFFER_CLOSED;
+
+	return mrg_gpu_fail(buffer->registry, code, "wait for transfers",
+			    "let them end, or cancel them, and unregister again",
+			    "%#llx, %#llx bytes are held %u times still",
+			    (unsigned long long)buffer->addr,
+			    (unsigned long long)buffer->length, users);
+}
+
+static void reopen(struct mrg_buffer *buffer)
+{
+	atomic_fetch_and(&buffer->users, ~BUFFER_CLOSED);
+	tell(buffer, entries_of(buffer));
+	buffer->cold->state = BUFFER_LIVE;
+}
+
+/*
+ * Lets nobody in any more, and waits for those who are there.  Who only asks, and
+ * does not want to wait, must not hide a buffer that is in use.
+ */
+static int close_record(struct mrg_buffer *buffer, uint32_t timeout_ms)
+{
+	struct mrg_registry *registry = buffer->registry;
+	int ret = 0;
+
+	if (!timeout_ms && atomic_load(&buffer->users))
+		return still_held(buffer, -EBUSY);
+	buffer->cold->state = BUFFER_ENDING;
+	tell(buffer, INDEX_CLOSED);
+	if (atomic_fetch_or(&buffer->users, BUFFER_CLOSED)) {
+		pthread_mutex_unlock(&registry->lock);
+		ret = wait_for_holders(buffer, timeout_ms);
+		if (ret)
+			still_held(buffer, ret);
+		pthread_mutex_lock(&registry->lock);
+	}
+	if (ret)
+		reopen(buffer);
+	return ret;
+}
+
+/* From a live record to one that nobody finds and nobody holds. */
+static int withdraw(struct mrg_buffer *buffer, uint32_t timeout_ms)
+{
+	struct mrg_registry *registry = buffer->registry;
+	const struct index_range range = range_of(buffer, INDEX_CLOSED);
+	int ret = close_record(buffer, timeout_ms);
+
+	if (ret)
+		return ret;
+	ret = index_remove(&registry->index, &range);
+	if (ret) {
+		reopen(buffer);
+		return mrg_gpu_fail(registry, ret, "forget record", "",
+				    "no memory for the registry's index");
+	}
+	registry->stats.buffers--;
+	registry->stats.registrations--;
+	registry->stats.entries -= registry_entry_count(buffer);
+	registry->stats.leftover += registry_entry_count(buffer);
+	buffer->cold->state = BUFFER_LEFT;
+	push(&registry->left, buffer);
+	return 0;
+}
+
+/* What is left of a record that nobody finds any more. */
+static int undo_left(struct mrg_buffer *buffer)
+{
+	struct mrg_registry *registry = buffer->registry;
+	size_t before = registry_entry_count(buffer);
+	int ret;
+
+	pthread_mutex_unlock(&registry->lock);
+	/* Someone may be peeking at it. */
+	rcu_wait();
+	ret = registry_undo(buffer);
+	pthread_mutex_lock(&registry->lock);
+	registry->stats.leftover -= before - registry_entry_count(buffer);
+	if (ret)
+		return ret;
+	take_out(&registry->left, buffer);
+	if (buffer->cold->lazy)
+		registry_request_drop(buffer->cold->lazy);
+	index_retire(&registry->index, &registry->index.records, buffer);
+	return 0;
+}
+
+static int end_record(struct mrg_buffer *buffer, uint32_t timeout_ms)
+{
+	struct mrg_registry *registry = buffer->registry;
+	int ret = 0;
+
+	buffer->cold->changing = true;
+	if (buffer->cold->state == BUFFER_LIVE)
+		ret = withdraw(buffer, timeout_ms);
+	if (!ret)
+		ret = undo_left(buffer);
+	if (ret)
+		buffer->cold->changing = false;
+	pthread_cond_broadcast(&registry->changed);
+	return ret;
+}
+
+int mrg_buffer_unregister(struct mrg_buffer *buffer, uint32_t timeout_ms)
+{
+	struct mrg_registry *registry = buffer->registry;
+	int ret = registry_check(registry);
+
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&registry->lock);
+	while (buffer->cold->changing)
+		wait_for_change(registry);
+	if (buffer->cold->state == BUFFER_LIVE && buffer->cold->registrations > 1) {
+		buffer->cold->registrations--;
+		registry->stats.registrations--;
+	} else {
+		ret = end_record(buffer, timeout_ms);
+	}
+	pthread_mutex_unlock(&registry->lock);
+	return ret;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* Making and undoing a record's entries: all or nothing, last first. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "registry/registry.h"
+#include "gpu/driver.h"
+
+#define MAX_SLOTS	(MRG_DESC_MAX_DEVICES + MRG_PROTO_COUNT)
+
+/* What one call has made, in order.  Look-ups see none of it until all is
+ * there: they could not be told that it is undone again. */
+struct progress {
+	struct mrg_buffer *buffer;
+	struct registry_request *request;
+	size_t slots[MAX_SLOTS];
+	void *entries[MAX_SLOTS];
+	size_t count;
+	struct mrg_error error;
+};
+
+static int keep_failure(const struct mrg_registry *registry, int code,
+			const struct mrg_error *error)
+{
+	return mrg_gpu_fail_piece(registry, code, error->piece, error->stage,
+				  error->remedy, "%s", error->cause);
+}
+
+static void show_entry(struct mrg_buffer *buffer, size_t slot, void *entry)
+{
+	atomic_store_explicit(&buffer->slots[slot], entry, memory_order_release);
+}
+
+/* It covers a part of the range alone, so no record may have it. */
+static void keep_rest(struct mrg_registry *registry, struct registry_rest *rest)
+{
+	pthread_mutex_lock(&registry->lock);
+	rest->next = registry->rest;
+	registry->rest = rest;
+	registry->stats.leftover++;
+	pthread_mutex_unlock(&registry->lock);
+}
+
+/* Room for a rest is had before there can be one: it must not get lost. */
+static int add_entry(struct progress *progress, uint32_t protocols, size_t device,
+		     enum mrg_protocol *made, void **entry)
+{
+	struct mrg_registry *registry = progress->buffer->registry;
+	struct registry_rest *rest = calloc(1, sizeof(*rest));
+	int ret;
+
+	if (!rest)
+		return engine_error(&progress->error, -ENOMEM, "register", "", "no memory");
+	ret = registry->ops->add(registry, progress->request, protocols, device,
+				 &rest->protocol, &rest->entry, &progress->error);
+	*made = rest->protocol;
+	*entry = rest->entry;
+	if (ret && rest->entry)
+		keep_rest(registry, rest);
+	else
+		free(rest);
+	return ret;
+}
+
+static int make_entry(struct progress *progress, uint32_t protocols, size_t device)
+{
+	struct mrg_registry *registry = progress->buffer->registry;
+	enum mrg_protocol made = MRG_PROTO_NONE;
+	void *entry = NULL;
+	int ret;
+
+	ret = add_entry(progress, protocols, device, &made, &entry);
+	if (ret)
+		return ret;
+	progress->entries[progress->count] = entry;
+	progress->slots[progress->count++] = registry_slot(registry, made, device);
+	return 0;
+}
+
+static int make_verbs(struct progress *progress, uint64_t devices)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < progress->buffer->registry->device_count && !ret; i++)
+		if (devices >> i & 1 && !buffer_entry(progress->buffer, i))
+			ret = make_entry(progress, MRG_PROTO_BIT(MRG_PROTO_VERBS), i);
+	return ret;
+}
+
+static int undo_entry(struct mrg_buffer *buffer, size_t slot, void *entry,
+		      struct mrg_error *error)
+{
+	struct mrg_registry *registry = buffer->registry;
+
+	return registry->ops->remove(registry, registry_slot_protocol(registry, slot),
+				     entry, error);
+}
+
+/* One that cannot be undone is whole, and goes with the record. */
+static void roll_back(struct progress *progress)
+{
+	struct mrg_error ignored;
+
+	while (progress->count) {
+		size_t slot = progress->slots[--progress->count];
+		void *entry = progress->entries[progress->count];
+
+		if (undo_entry(progress->buffer, slot, entry, &ignored))
+			show_entry(progress->buffer, slot, entry);
+	}
+}
+
+static void show_all(const struct progress *progress)
+{
+	for (size_t i = 0; i < progress->count; i++)
+		show_entry(progress->buffer, progress->slots[i], progress->entries[i]);
+}
+
+int registry_make(struct mrg_buffer *buffer, struct registry_request *request,
+		  uint32_t protocols, uint64_t devices)
+{
+	struct progress progress = { .buffer = buffer, .request = request };
+	int ret = 0;
+
+	protocols = registry_missing(buffer, protocols, devices);
+	if (protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS))
+		ret = make_verbs(&progress, devices);
+	if (!ret && protocols & GPU_SHARES)
+		ret = make_entry(&progress, protocols & GPU_SHARES, 0);
+	if (!ret && protocols & MRG_PROTO_BIT(MRG_PROTO_HOST_SHM))
+		ret = make_entry(&progress, MRG_PROTO_BIT(MRG_PROTO_HOST_SHM), 0);
+	registry_request_end(buffer->registry, request);
+	if (ret) {
+		roll_back(&progress);
+		return keep_failure(buffer->registry, ret, &progress.error);
+	}
+	show_all(&progress);
+	return 0;
+}
+
+int registry_undo(struct mrg_buffer *buffer)
+{
+	struct mrg_error error, first_error;
+	int ret, first = 0;
+
+	for (size_t slot = buffer->registry->slot_count; slot-- > 0;) {
+		void *entry = buffer_entry(buffer, slot);
+
+		ret = entry ? undo_entry(buffer, slot, entry, &error) : 0;
+		if (!ret)
+			show_entry(buffer, slot, NULL);
+		if (ret && !first) {
+			first = ret;
+			first_error = error;
+		}
+	}
+	return first ? keep_failure(buffer->registry, first, &first_error) : 0;
+}
+
+int registry_undo_rest(struct mrg_registry *registry)
+{
+	struct registry_rest **at = &registry->rest, *rest;
+	struct mrg_error error, first_error;
+	int ret, first = 0;
+
+	while ((rest = *at)) {
+		ret = registry->ops->remove(registry, rest->protocol, rest->entry, &error);
+		if (!ret) {
+			*at = rest->next;
+			free(rest);
+			registry->stats.leftover--;
+			continue;
+		}
+		at = &rest->next;
+		if (!first)
+			first_error = error;
+		first = first ? first : ret;
+	}
+	return first ? keep_failure(registry, first, &first_error) : 0;
+}
+
+uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols,
+			  uint64_t devices)
+{
+	uint32_t present = mrg_buffer_protocols(buffer) & protocols;
+	uint32_t missing = protocols & ~present;
+
+	if (present & GPU_SHARES)
+		missing &= ~GPU_SHARES;
+	missing &= ~MRG_PROTO_BIT(MRG_PROTO_VERBS);
+	if (!(protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS)))
+		return missing;
+	for (size_t i = 0; i < buffer->registry->device_count; i++)
+		if (devices >> i & 1 && !buffer_entry(buffer, i))
+			return missing | MRG_PROTO_BIT(MRG_PROTO_VERBS);
+	return missing;
+}
+
+size_t registry_entry_count(const struct mrg_buffer *buffer)
+{
+	size_t count = 0;
+
+	for (size_t slot = 0; slot < buffer->registry->slot_count; slot++)
+		count += buffer_entry(buffer, slot) != NULL;
+	return count;
+}

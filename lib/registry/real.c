@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Entries as they really are: MRs, and published ranges of <mrguard/share.h>. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "registry/real.h"
+#include "share/wire.h"
+
+int gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
+{
+	if (registry->gpu && !mrg_gpu_last_error(registry->gpu, error))
+		return code;
+	return engine_error(error, code, "classify memory", "", "%s", strerror(-code));
+}
+
+static int share_failure(const struct mrg_registry *registry, int code,
+			 struct mrg_error *error)
+{
+	if (!mrg_share_last_error(registry->share, error))
+		return code;
+	return engine_error(error, code, "publish memory", "", "%s", strerror(-code));
+}
+
+static enum mrg_protocol protocol_of(enum share_kind kind)
+{
+	switch (kind) {
+	case SHARE_HOST:
+		return MRG_PROTO_HOST_SHM;
+	case SHARE_CUDA_VMM:
+		return MRG_PROTO_CUDA_VMM;
+	case SHARE_HIP_VMM:
+		return MRG_PROTO_HIP_VMM;
+	case SHARE_CUDA_IPC:
+		return MRG_PROTO_CUDA_IPC;
+	case SHARE_HIP_IPC:
+		return MRG_PROTO_HIP_IPC;
+	}
+	return MRG_PROTO_NONE;
+}
+
+static int published_protocol(const struct mrg_range *range, enum mrg_protocol *protocol,
+			      struct mrg_error *error)
+{
+	struct share_descriptor desc;
+	const void *bytes;
+	size_t length = mrg_range_descriptor(range, &bytes);
+	int ret = mrg_share_decode(bytes, length, &desc, error);
+
+	if (ret)
+		return ret;
+	*protocol = protocol_of(desc.kind);
+	free(desc.runs);
+	return 0;
+}
+
+static uint64_t memfd_bytes(const struct registry_request *request)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < request->memfd_count; i++)
+		sum += request->memfds[i].length;
+	return sum;
+}
+
+static int publish(struct mrg_registry *registry, const struct registry_request *request,
+		   uint32_t protocols, struct mrg_range **range,
+		   struct mrg_error *error)
+{
+	int ret;
+
+	if (protocols != MRG_PROTO_BIT(MRG_PROTO_HOST_SHM))
+		ret = mrg_share_publish(registry->share, request->addr, request->length,
+					range);
+	else if (memfd_bytes(request) == request->length)
+		ret = mrg_share_publish_memfds(registry->share, request->memfds,
+					       request->memfd_count, range);
+	else
+		return engine_error(error, -EINVAL, "publish memory",
+				    "give the memfds that the range is mapped from",
+				    "the memfds hold %llu bytes, and the range has %llu",
+				    (unsigned long long)memfd_bytes(request),
+				    (unsigned long long)request->length);
+	return ret ? share_failure(registry, ret, error) : 0;
+}
+
+static int share_add(struct mrg_registry *registry,
+		     const struct registry_request *request, uint32_t protocols,
+		     enum mrg_protocol *made, void **entry, struct mrg_error *error)
+{
+	struct mrg_range *range;
+	int ret;
+
+	if (!registry->share)
+		return engine_error(error, -EOPNOTSUPP, "publish memory",
+				    "open the registry with a share",
+				    "the registry has no share");
+	ret = publish(registry, request, protocols, &range, error);
+	if (ret)
+		return ret;
+	ret = published_protocol(range, made, error);
+	if (!ret && !(MRG_PROTO_BIT(*made) & protocols))
+		ret = engine_error(error, -EOPNOTSUPP, "publish memory",
+				   "ask for the protocol that the memory has",
+				   "the memory can be shared by %s, which was not asked for",
+				   mrg_protocol_name(*made));
+	if (ret)
+		mrg_share_unpublish(range);
+	else
+		*entry = range;
+	return ret;
+}
+
+static int real_add(struct mrg_registry *registry, struct registry_request *request,
+		    uint32_t protocols, size_t device, enum mrg_protocol *made,
+		    void **entry, struct mrg_error *error)
+{
+	if (protocols != MRG_PROTO_BIT(MRG_PROTO_VERBS))
+		return share_add(registry, request, protocols, made, entry, error);
+	*made = MRG_PROTO_VERBS;
+	return verbs_add(registry, request, device, entry, error);
+}
+
+static int real_remove(struct mrg_registry *registry, enum mrg_protocol protocol,
+		       void *entry, struct mrg_error *error)
+{
+	if (protocol == MRG_PROTO_VERBS)
+		return verbs_remove(registry, entry, error);
+	mrg_share_unpublish(entry);
+	return 0;
+}
+
+static size_t real_token(const void *entry, const void **bytes)
+{
+	return mrg_range_descriptor(entry, bytes);
+}
+
+const struct registry_ops registry_ops_real = {
+	.device = verbs_device,
+	.add = real_add,
+	.remove = real_remove,
+	.keys = verbs_keys,
+	.token = real_token,
+};

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* The registry: opening and closing, and what is asked without its lock. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "registry/rcu.h"
+#include "registry/registry.h"
+#include "gpu/driver.h"
+#include "base/opts.h"
+
+int registry_check(const struct mrg_registry *registry)
+{
+	if (registry->pid == getpid())
+		return 0;
+	return mrg_gpu_fail(registry, -ECHILD, "check process",
+			    "open a registry in the child",
+			    "the registry was opened by process %d, and this is its child %d",
+			    (int)registry->pid, (int)getpid());
+}
+
+int mrg_registry_last_error(const struct mrg_registry *registry,
+			    struct mrg_error *error)
+{
+	return mrg_gpu_fail_read(registry, error);
+}
+
+/* ---- opening ---- */
+
+/* Descriptors take visible ASCII only. */
+static void read_host(char name[64])
+{
+	if (gethostname(name, 63))
+		name[0] = '\0';
+	name[63] = '\0';
+	for (char *at = name; *at; at++)
+		if (*at <= ' ' || *at > '~')
+			*at = '?';
+}
+
+static int read_devices(struct mrg_registry *registry,
+			const struct mrg_registry_opts *opts)
+{
+	for (size_t i = 0; i < opts->device_count; i++) {
+		struct registry_device *device = &registry->devices[i];
+		int ret;
+
+		device->open = opts->devices[i];
+		if (!device->open.port)
+			device->open.port = 1;
+		ret = registry->ops->device(registry, device);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static struct mrg_registry *make_registry(const struct mrg_registry_opts *opts,
+					  const struct registry_ops *ops)
+{
+	struct mrg_registry *registry;
+
+	registry = calloc(1, sizeof(*registry) +
+			     opts->device_count * sizeof(registry->devices[0]));
+	if (!registry)
+		return NULL;
+	registry->device_count = opts->device_count;
+	registry->slot_count = opts->device_count + MRG_PROTO_COUNT - 2;
+	registry->ops = ops;
+	registry->pid = getpid();
+	registry->ctx = opts->ctx;
+	registry->share = opts->share;
+	registry->gpu = opts->gpu;
+	registry->next_generation = 1;
+	index_init(&registry->index, registry_hot_bytes(registry) +
+				     sizeof(struct buffer_cold));
+	mrg_boot_id(registry->boot);
+	read_host(registry->host);
+	return registry;
+}
+
+int registry_open_with(struct mrg_registry **out,
+		       const struct mrg_registry_opts *opts,
+		       const struct registry_ops *ops)
+{
+	struct mrg_registry *registry;
+	struct mrg_registry_opts o;
+	int ret;
+
+	if (mrg_opts_copy(&o, sizeof(o), opts) ||
+	    o.device_count > MRG_REGISTRY_MAX_DEVICES || (o.device_count && !o.devices))
+		return -EINVAL;
+	registry = make_registry(&o, ops);
+	if (!registry)
+		return -ENOMEM;
+	ret = getrandom(&registry->instance, sizeof(registry->instance), 0) < 0 ?
+		-errno : read_devices(registry, &o);
+	if (ret) {
+		free(registry);
+		return ret;
+	}
+	registry->stats.instance = registry->instance;
+	pthread_mutex_init(&registry->lock, NULL);
+	pthread_cond_init(&registry->changed, NULL);
+	*out = registry;
+	return 0;
+}
+
+int mrg_registry_open(struct mrg_registry **registry,
+		      const struct mrg_registry_opts *opts)
+{
+	struct mrg_registry_opts o;
+
+	if (mrg_opts_copy(&o, sizeof(o), opts) || (o.device_count && !o.ctx))
+		return -EINVAL;
+	return registry_open_with(registry, opts, &registry_ops_real);
+}
+
+/* ---- closing ---- */
+
+static int is_held(struct mrg_buffer *buffer, void *arg)
+{
+	(void)arg;
+	return atomic_load(&buffer->users) & ~BUFFER_CLOSED ? -EBUSY : 0;
+}
+
+static int undo_one(struct mrg_buffer *buffer, void *arg)
+{
+	int *last = arg, ret = registry_undo(buffer);
+
+	if (ret)
+		*last = ret;
+	return 0;
+}
+
+static int drop_lazy(struct mrg_buffer *buffer, void *arg)
+{
+	(void)arg;
+	if (buffer->cold->lazy)
+		registry_request_drop(buffer->cold->lazy);
+	return 0;
+}
+
+static void each_left(struct mrg_registry *registry,
+		      int (*visit)(struct mrg_buffer *buffer, void *arg), void *arg)
+{
+	struct mrg_buffer *next;
+
+	for (struct mrg_buffer *at = registry->left; at; at = next) {
+		next = at->cold->next;
+		visit(at, arg);
+	}
+}
+
+int mrg_registry_close(struct mrg_registry *registry)
+{
+	int ret;
+
+	if (!registry)
+		return 0;
+	if (registry_check(registry))
+		return -ECHILD;
+	if (index_each(&registry->index, is_held, NULL))
+		return mrg_gpu_fail(registry, -EBUSY, "close registry",
+				    "let transfers end first", "a buffer is held");
+	/* All are tried; of those that fail the last is told. */
+	ret = registry_undo_rest(registry);
+	index_each(&registry->index, undo_one, &ret);
+	each_left(registry, undo_one, &ret);
+	if (ret)
+		return ret;
+	/* A thread may still be inside its last mrg_buffer_put(). */
+	rcu_wait();
+	index_each(&registry->index, drop_lazy, NULL);
+	each_left(registry, drop_lazy, NULL);
+	index_destroy(&registry->index);
+	pthread_mutex_destroy(&registry->lock);
+	pthread_cond_destroy(&registry->changed);
+	free(registry);
+	return 0;
+}
+
+/* ---- questions ---- */
+
+void mrg_registry_stats(struct mrg_registry *registry,
+			struct mrg_registry_stats *stats)
+{
+	pthread_mutex_lock(&registry->lock);
+	*stats = registry->stats;
+	pthread_mutex_unlock(&registry->lock);
+}
+
+size_t mrg_registry_device_count(const struct mrg_registry *registry)
+{
+	return registry->device_count;
+}
+
+const struct mrg_registry_device *
+mrg_registry_device(const struct mrg_registry *registry, size_t index)
+{
+	return index < registry->device_count ? &registry->devices[index].open : NULL;
+}
