@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-int engine_error(struct mrg_error *error, int code, const char *stage,
+int base_error_set(struct mrg_error *error, int code, const char *stage,
 		 const char *remedy, const char *format, ...)
 {
 	struct mrg_error whole = { .code = code, .piece = -1 };

@@ -5,8 +5,8 @@
 
 #include <mrguard/common.h>
 
-/** engine_error() - fill in @error; NULL is allowed.  Return: @code, a -errno. */
-int engine_error(struct mrg_error *error, int code, const char *stage,
+/** base_error_set() - fill in @error; NULL is allowed.  Return: @code, a -errno. */
+int base_error_set(struct mrg_error *error, int code, const char *stage,
 		 const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 

@@ -10,13 +10,13 @@
 #include <string.h>
 
 /* What is left.  Once @bad, it stays so, and reads give zeros. */
-struct le_reader {
+struct base_le_reader {
 	const uint8_t *at;
 	size_t left;
 	bool bad;
 };
 
-static inline void le_bytes(struct le_reader *r, void *to, size_t length)
+static inline void base_le_bytes(struct base_le_reader *r, void *to, size_t length)
 {
 	if (r->bad || length > r->left) {
 		r->bad = true;
@@ -28,35 +28,35 @@ static inline void le_bytes(struct le_reader *r, void *to, size_t length)
 	r->left -= length;
 }
 
-static inline uint8_t le_u8(struct le_reader *r)
+static inline uint8_t base_le_u8(struct base_le_reader *r)
 {
 	uint8_t value;
 
-	le_bytes(r, &value, sizeof(value));
+	base_le_bytes(r, &value, sizeof(value));
 	return value;
 }
 
-static inline uint16_t le_u16(struct le_reader *r)
+static inline uint16_t base_le_u16(struct base_le_reader *r)
 {
 	uint16_t value;
 
-	le_bytes(r, &value, sizeof(value));
+	base_le_bytes(r, &value, sizeof(value));
 	return le16toh(value);
 }
 
-static inline uint32_t le_u32(struct le_reader *r)
+static inline uint32_t base_le_u32(struct base_le_reader *r)
 {
 	uint32_t value;
 
-	le_bytes(r, &value, sizeof(value));
+	base_le_bytes(r, &value, sizeof(value));
 	return le32toh(value);
 }
 
-static inline uint64_t le_u64(struct le_reader *r)
+static inline uint64_t base_le_u64(struct base_le_reader *r)
 {
 	uint64_t value;
 
-	le_bytes(r, &value, sizeof(value));
+	base_le_bytes(r, &value, sizeof(value));
 	return le64toh(value);
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/opts.h"
 
-int mrg_opts_copy(void *mine, size_t my_size, const void *theirs)
+int base_opts_copy(void *mine, size_t my_size, const void *theirs)
 {
 	const unsigned char *bytes = theirs;
 	size_t size;
@@ -13,7 +13,7 @@ int mrg_opts_copy(void *mine, size_t my_size, const void *theirs)
 	if (!theirs)
 		return 0;
 	memcpy(&size, theirs, sizeof(size));
-	if (size < sizeof(size) || size > MRG_OPTS_MAX)
+	if (size < sizeof(size) || size > BASE_OPTS_MAX)
 		return -EINVAL;
 	for (size_t i = my_size; i < size; i++)
 		if (bytes[i])

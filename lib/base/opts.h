@@ -10,16 +10,16 @@
  * set must not send us through all of memory.  As the kernel bounds what comes
  * through copy_struct_from_user(): at a page.
  */
-#define MRG_OPTS_MAX 4096
+#define BASE_OPTS_MAX 4096
 
 /**
- * mrg_opts_copy() - take over a structure that begins with its size_t size
+ * base_opts_copy() - take over a structure that begins with its size_t size
  * @mine: OUT, zero where the caller's is shorter
  * @theirs: NULL: @mine is all zero
  *
- * Return: 0; -EINVAL: shorter than its size field, longer than MRG_OPTS_MAX,
+ * Return: 0; -EINVAL: shorter than its size field, longer than BASE_OPTS_MAX,
  * or a tail that this release does not know and that is not zero.  Any thread.
  */
-int mrg_opts_copy(void *mine, size_t my_size, const void *theirs);
+int base_opts_copy(void *mine, size_t my_size, const void *theirs);
 
 #endif

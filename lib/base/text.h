@@ -8,7 +8,7 @@
  * has recorded a host, may put them into a name: white space becomes a space,
  * the rest "?".
  */
-static inline void mrg_make_plain(char *text)
+static inline void base_make_plain(char *text)
 {
 	for (; *text; text++) {
 		if (*text >= '\t' && *text <= '\r')

@@ -145,4 +145,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no pair of RDMA device and GPU on PCI", "", "");
 }
 
-const struct mrg_check mrg_check_acs = { "acs", run };
+const struct check_item mrg_check_acs = { "acs", run };

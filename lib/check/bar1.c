@@ -58,4 +58,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no NVIDIA or AMD GPU", "", "");
 }
 
-const struct mrg_check mrg_check_bar1 = { "bar1", run };
+const struct check_item mrg_check_bar1 = { "bar1", run };

@@ -14,21 +14,21 @@ struct mrg_check_report {
 };
 
 /* In the order of the report: what corrupts data first. */
-static const struct mrg_check *const checks[] = {
-	&mrg_check_walk,	&mrg_check_vendor_stack, &mrg_check_device_pages,
-	&mrg_check_page_size,	&mrg_check_rdma_core,	 &mrg_check_dmabuf,
-	&mrg_check_peermem,	&mrg_check_platform,	 &mrg_check_iommu,
+static const struct check_item *const checks[] = {
+	&check_walk,	&check_vendor_stack, &check_device_pages,
+	&check_page_size,	&check_rdma_core,	 &check_dmabuf,
+	&check_peermem,	&check_platform,	 &mrg_check_iommu,
 	&mrg_check_acs,		&mrg_check_pci_path,	 &mrg_check_bar1,
-	&mrg_check_data_direct, &mrg_check_fork,	 &mrg_check_map_count,
-	&mrg_check_memlock,	&mrg_check_fds,		 &mrg_check_gid,
-	&mrg_check_subnet,	&mrg_check_mtu,		 &mrg_check_module,
-	&mrg_check_tested,
+	&check_data_direct, &check_fork,	 &check_map_count,
+	&check_memlock,	&check_fds,		 &check_gid,
+	&check_subnet,	&check_mtu,		 &check_module,
+	&check_tested,
 };
 
 static void put(char *to, size_t cap, const char *from)
 {
 	snprintf(to, cap, "%s", from ? from : "");
-	mrg_make_plain(to);
+	base_make_plain(to);
 }
 
 /* Where a check knows no better one. */
@@ -69,7 +69,7 @@ void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char
 
 char *check_buffer(struct check_ctx *ctx)
 {
-	char *text = malloc(MRG_TREE_MAX_FILE);
+	char *text = malloc(HOST_TREE_MAX_FILE);
 
 	ctx->lost |= !text;
 	return text;
@@ -109,7 +109,7 @@ static bool device_is_there(const struct check_ctx *ctx)
  * What was lost for want of memory looks like what is not there, to a check and
  * to the facts that all rest on; so a check that lost anything has said nothing.
  */
-static void run_check(struct check_ctx *ctx, const struct mrg_check *check, bool facts_lost)
+static void run_check(struct check_ctx *ctx, const struct check_item *check, bool facts_lost)
 {
 	size_t before = ctx->report->count;
 
@@ -135,7 +135,7 @@ int mrg_check_run(const struct mrg_check_opts *in, struct mrg_check_report **out
 {
 	struct mrg_check_opts opts;
 	struct check_ctx ctx = { .opts = &opts };
-	int rc = mrg_opts_copy(&opts, sizeof(opts), in);
+	int rc = base_opts_copy(&opts, sizeof(opts), in);
 	bool facts_lost;
 
 	if (rc)

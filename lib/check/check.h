@@ -60,17 +60,17 @@ struct check_ctx {
 	struct mrg_check_report *report;
 };
 
-struct mrg_check {
+struct check_item {
 	const char *id;
 	void (*run)(struct check_ctx *ctx);
 };
 
-extern const struct mrg_check mrg_check_walk, mrg_check_vendor_stack, mrg_check_device_pages,
-	mrg_check_platform, mrg_check_acs, mrg_check_iommu, mrg_check_pci_path, mrg_check_bar1,
-	mrg_check_data_direct, mrg_check_dmabuf, mrg_check_peermem, mrg_check_fork,
-	mrg_check_map_count, mrg_check_memlock, mrg_check_fds, mrg_check_page_size,
-	mrg_check_rdma_core, mrg_check_gid, mrg_check_subnet, mrg_check_mtu, mrg_check_module,
-	mrg_check_tested;
+extern const struct check_item check_walk, check_vendor_stack, check_device_pages,
+	check_platform, mrg_check_acs, mrg_check_iommu, mrg_check_pci_path, mrg_check_bar1,
+	check_data_direct, check_dmabuf, check_peermem, check_fork,
+	check_map_count, check_memlock, check_fds, check_page_size,
+	check_rdma_core, check_gid, check_subnet, check_mtu, check_module,
+	check_tested;
 
 #define VENDOR_NVIDIA	0x10de
 #define VENDOR_AMD	0x1002
@@ -79,7 +79,7 @@ extern const struct mrg_check mrg_check_walk, mrg_check_vendor_stack, mrg_check_
 /* Adds a line.  @evidence, @meaning and @remedy are copied. */
 void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
 	       const char *evidence, const char *meaning, const char *remedy);
-/* Room for a file of MRG_TREE_MAX_FILE bytes, to be freed.  NULL: what the check
+/* Room for a file of HOST_TREE_MAX_FILE bytes, to be freed.  NULL: what the check
  * says is then replaced by "unknown", so no caller has to. */
 char *check_buffer(struct check_ctx *ctx);
 /* "needs root", "not there" and the rest, in words. */

@@ -30,4 +30,4 @@ static void run(struct check_ctx *ctx)
 		  "MRs over data-direct are mapped for that function, not for the NIC's own: plan for it.", "");
 }
 
-const struct mrg_check mrg_check_data_direct = { "data-direct", run };
+const struct check_item check_data_direct = { "data-direct", run };

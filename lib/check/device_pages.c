@@ -94,4 +94,4 @@ static void run(struct check_ctx *ctx)
 			  "No RDMA device on this host.", "");
 }
 
-const struct mrg_check mrg_check_device_pages = { "device-pages", run };
+const struct check_item check_device_pages = { "device-pages", run };

@@ -183,4 +183,4 @@ static void run(struct check_ctx *ctx)
 			judge_device(ctx, &host->rdma[i], answers[i]);
 }
 
-const struct mrg_check mrg_check_dmabuf = { "dmabuf", run };
+const struct check_item check_dmabuf = { "dmabuf", run };

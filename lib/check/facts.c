@@ -275,7 +275,7 @@ char check_config(struct check_ctx *ctx, const char *name)
 	if (!text)
 		return 0;
 	snprintf(path, sizeof(path), "/boot/config-%s", ctx->host.release);
-	if (mrg_tree_read(ctx->tree, path, text, MRG_TREE_MAX_FILE) > 0) {
+	if (mrg_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) > 0) {
 		snprintf(want, sizeof(want), "CONFIG_%s=", name);
 		at = strstr(text, want);
 		found = at && (at == text || at[-1] == '\n') ? at[strlen(want)] : 'n';

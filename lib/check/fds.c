@@ -9,7 +9,7 @@ static void run(struct check_ctx *ctx)
 {
 	char who[128], evidence[256];
 	uint64_t limit;
-	int rc = limits_of_target(ctx, "Max open files", &limit, who, sizeof(who));
+	int rc = check_limits_of_target(ctx, "Max open files", &limit, who, sizeof(who));
 
 	if (rc == -ENOENT) {
 		check_add(ctx, MRG_CHECK_SKIP, "", "no process named", "",
@@ -17,7 +17,7 @@ static void run(struct check_ctx *ctx)
 		return;
 	}
 	if (rc) {
-		limits_add_unknown(ctx, who, rc);
+		check_limits_add_unknown(ctx, who, rc);
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " open files (limits, soft)", who, limit);
@@ -29,4 +29,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_OK, "", evidence, "Enough.", "");
 }
 
-const struct mrg_check mrg_check_fds = { "fds", run };
+const struct check_item check_fds = { "fds", run };

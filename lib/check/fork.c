@@ -40,4 +40,4 @@ static void run(struct check_ctx *ctx)
 		  "filter stands before the kernel's answer.");
 }
 
-const struct mrg_check mrg_check_fork = { "fork", run };
+const struct check_item check_fork = { "fork", run };

@@ -124,4 +124,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device", "", "");
 }
 
-const struct mrg_check mrg_check_gid = { "gid", run };
+const struct check_item check_gid = { "gid", run };

@@ -49,4 +49,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device on PCI", "", "");
 }
 
-const struct mrg_check mrg_check_iommu = { "iommu", run };
+const struct check_item mrg_check_iommu = { "iommu", run };

@@ -61,7 +61,7 @@ static int target_pid(struct check_ctx *ctx, int *pid)
 	return ctx->opts->unit ? pid_of_unit(ctx, ctx->opts->unit, pid) : -ENOENT;
 }
 
-void limits_add_unknown(struct check_ctx *ctx, const char *who, int rc)
+void check_limits_add_unknown(struct check_ctx *ctx, const char *who, int rc)
 {
 	char evidence[256];
 	const char *remedy = "Run as root.";
@@ -87,7 +87,7 @@ static bool in_initial_namespace(struct check_ctx *ctx, int pid)
 	return sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && !outside && count == UINT32_MAX;
 }
 
-bool limits_target_may_lock(struct check_ctx *ctx)
+bool check_limits_target_may_lock(struct check_ctx *ctx)
 {
 	char path[64], text[8192], *at;
 	uint64_t effective;
@@ -103,7 +103,7 @@ bool limits_target_may_lock(struct check_ctx *ctx)
 	       effective >> CAP_IPC_LOCK_BIT & 1 && in_initial_namespace(ctx, pid);
 }
 
-int limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *who, size_t cap)
+int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *who, size_t cap)
 {
 	char path[64], text[8192], *at;
 	int pid, rc = target_pid(ctx, &pid);

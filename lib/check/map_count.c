@@ -138,4 +138,4 @@ static void run(struct check_ctx *ctx)
 		  "Whether a process is near the limit was not seen.", "Count one process: mrguard vma PID");
 }
 
-const struct mrg_check mrg_check_map_count = { "map-count", run };
+const struct check_item check_map_count = { "map-count", run };

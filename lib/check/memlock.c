@@ -15,7 +15,7 @@ static void run(struct check_ctx *ctx)
 {
 	char who[128], evidence[256];
 	uint64_t bytes;
-	int rc = limits_of_target(ctx, "Max locked memory", &bytes, who, sizeof(who));
+	int rc = check_limits_of_target(ctx, "Max locked memory", &bytes, who, sizeof(who));
 
 	if (rc == -ENOENT) {
 		check_add(ctx, MRG_CHECK_SKIP, "", "no process named",
@@ -24,7 +24,7 @@ static void run(struct check_ctx *ctx)
 		return;
 	}
 	if (rc) {
-		limits_add_unknown(ctx, who, rc);
+		check_limits_add_unknown(ctx, who, rc);
 		return;
 	}
 	if (bytes == UINT64_MAX) {
@@ -32,7 +32,7 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_OK, "", evidence, "It may pin all it wants.", "");
 		return;
 	}
-	if (limits_target_may_lock(ctx)) {
+	if (check_limits_target_may_lock(ctx)) {
 		snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " bytes (limits, soft), and CAP_IPC_LOCK (status)",
 			 who, bytes);
 		check_add(ctx, MRG_CHECK_OK, "", evidence, "With this capability the limit is not applied.", "");
@@ -49,4 +49,4 @@ static void run(struct check_ctx *ctx)
 			  bytes < ENOUGH ? "systemctl edit UNIT: [Service] LimitMEMLOCK=infinity (containers: --ulimit memlock=-1)" : "");
 }
 
-const struct mrg_check mrg_check_memlock = { "memlock", run };
+const struct check_item check_memlock = { "memlock", run };

@@ -112,4 +112,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_OK, "", evidence, "Loaded and in step.", "");
 }
 
-const struct mrg_check mrg_check_module = { "module", run };
+const struct check_item check_module = { "module", run };

@@ -35,4 +35,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device with a network device", "", "");
 }
 
-const struct mrg_check mrg_check_mtu = { "mtu", run };
+const struct check_item check_mtu = { "mtu", run };

@@ -22,4 +22,4 @@ static void run(struct check_ctx *ctx)
 		  "Take offset, length and iova from libmrguard, and keep GPU and RDMA drivers current.");
 }
 
-const struct mrg_check mrg_check_page_size = { "page-size", run };
+const struct check_item check_page_size = { "page-size", run };

@@ -25,7 +25,7 @@ static size_t depth(const char *path, size_t len)
 	return n;
 }
 
-enum pair_path pair_path(const struct check_pci *a, const struct check_pci *b)
+enum check_pair_path pair_path(const struct check_pci *a, const struct check_pci *b)
 {
 	size_t len = shared(a, b);
 

@@ -5,10 +5,10 @@
 
 #include "check/check.h"
 
-enum pair_path { PAIR_SWITCH, PAIR_ROOT_COMPLEX, PAIR_NUMA };
+enum check_pair_path { PAIR_SWITCH, PAIR_ROOT_COMPLEX, PAIR_NUMA };
 
 /* How far apart the two are: below one switch, under one host bridge, or not. */
-enum pair_path pair_path(const struct check_pci *a, const struct check_pci *b);
+enum check_pair_path pair_path(const struct check_pci *a, const struct check_pci *b);
 /* The GPU nearest to @nic; NULL where there is none. */
 const struct check_pci *pair_nearest_gpu(const struct check_host *host, const struct check_pci *nic);
 /* Calls @fn for every bridge on the way between them, by sysfs path.  Stops at

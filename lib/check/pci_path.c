@@ -24,7 +24,7 @@ static void run(struct check_ctx *ctx)
 		const struct check_rdma *r = &ctx->host.rdma[i];
 		const struct check_pci *gpu = r->has_pci ? pair_nearest_gpu(&ctx->host, &r->pci) : NULL;
 		char evidence[192];
-		enum pair_path path;
+		enum check_pair_path path;
 		long a, b;
 
 		if (!gpu || (ctx->opts->device && strcmp(ctx->opts->device, r->name)))
@@ -46,4 +46,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no pair of RDMA device and GPU on PCI", "", "");
 }
 
-const struct mrg_check mrg_check_pci_path = { "pci-path", run };
+const struct check_item mrg_check_pci_path = { "pci-path", run };

@@ -48,7 +48,7 @@ static const char *installed(struct check_ctx *ctx)
 	if (!text)
 		return NULL;
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", ctx->host.release);
-	if (mrg_tree_read(ctx->tree, path, text, MRG_TREE_MAX_FILE) > 0)
+	if (mrg_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) > 0)
 		found = strstr(text, "/nvidia-peermem.ko") ? "nvidia-peermem" :
 			strstr(text, "/nv_peer_mem.ko") ? "nv_peer_mem" : NULL;
 	free(text);
@@ -109,4 +109,4 @@ static void run(struct check_ctx *ctx)
 		  "It was built without the peer symbols and does nothing.", remedy);
 }
 
-const struct mrg_check mrg_check_peermem = { "peermem", run };
+const struct check_item check_peermem = { "peermem", run };

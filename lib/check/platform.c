@@ -21,4 +21,4 @@ static void run(struct check_ctx *ctx)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no NVIDIA or AMD GPU (/sys/bus/pci/devices)", "", "");
 }
 
-const struct mrg_check mrg_check_platform = { "platform", run };
+const struct check_item check_platform = { "platform", run };

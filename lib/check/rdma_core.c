@@ -44,4 +44,4 @@ static void run(struct check_ctx *ctx)
 		  "Where an engine builds indirect keys (mlx5dv_wr_mr_list), update rdma-core to 61 or later.");
 }
 
-const struct mrg_check mrg_check_rdma_core = { "rdma-core", run };
+const struct check_item check_rdma_core = { "rdma-core", run };

@@ -41,7 +41,7 @@ static void run(struct check_ctx *ctx)
 {
 	struct net nets[CHECK_MAX_DEVICES];
 	char *text = check_buffer(ctx), evidence[192];
-	ssize_t n = text ? mrg_tree_read(ctx->tree, "/proc/net/route", text, MRG_TREE_MAX_FILE) : -1;
+	ssize_t n = text ? mrg_tree_read(ctx->tree, "/proc/net/route", text, HOST_TREE_MAX_FILE) : -1;
 	size_t count = n > 0 ? read_nets(ctx, text, nets, CHECK_MAX_DEVICES) : 0, pairs = 0;
 
 	free(text);
@@ -69,4 +69,4 @@ static void run(struct check_ctx *ctx)
 			  "no IPv4 route over an RDMA network device", "", "");
 }
 
-const struct mrg_check mrg_check_subnet = { "subnet", run };
+const struct check_item check_subnet = { "subnet", run };

@@ -67,4 +67,4 @@ static void run(struct check_ctx *ctx)
 	check_add(ctx, MRG_CHECK_SKIP, "", evidence, meaning, "");
 }
 
-const struct mrg_check mrg_check_tested = { "tested", run };
+const struct check_item check_tested = { "tested", run };

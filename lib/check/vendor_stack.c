@@ -35,4 +35,4 @@ static void run(struct check_ctx *ctx)
 			  "Load the module, which asks the running ib_core: modprobe mrguard_walk");
 }
 
-const struct mrg_check mrg_check_vendor_stack = { "vendor-stack", run };
+const struct check_item check_vendor_stack = { "vendor-stack", run };

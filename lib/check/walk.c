@@ -32,4 +32,4 @@ static void run(struct check_ctx *ctx)
 	}
 }
 
-const struct mrg_check mrg_check_walk = { "walk", run };
+const struct check_item check_walk = { "walk", run };

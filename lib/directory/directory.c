@@ -125,17 +125,17 @@ int mrg_directory_open(struct mrg_directory **out, const struct mrg_directory_op
 	struct mrg_directory_opts o;
 	int ret;
 
-	if (mrg_opts_copy(&o, sizeof(o), opts))
-		return engine_error(error, -EINVAL, "check options", "",
+	if (base_opts_copy(&o, sizeof(o), opts))
+		return base_error_set(error, -EINVAL, "check options", "",
 				    "the options are malformed");
 	directory = calloc(1, sizeof(*directory));
 	if (!directory)
-		return engine_error(error, -ENOMEM, "check options", "", "no memory");
+		return base_error_set(error, -ENOMEM, "check options", "", "no memory");
 	ret = set_up(directory, &o);
 	if (ret == -ENOMEM)
-		engine_error(error, ret, "check options", "", "no memory");
+		base_error_set(error, ret, "check options", "", "no memory");
 	else if (ret)
-		engine_error(error, ret, "check options",
+		base_error_set(error, ret, "check options",
 			     "give HOST, HOST:PORT, [IPV6]:PORT or a path",
 			     "the server's address or the prefix is malformed");
 	else

@@ -31,7 +31,7 @@ int directory_fail(struct mrg_directory *directory, int code, const char *remedy
 	va_start(args, format);
 	vsnprintf(cause, sizeof(cause), format, args);
 	va_end(args);
-	return engine_error(&directory->error, code, DIRECTORY_STAGE, remedy, "%s", cause);
+	return base_error_set(&directory->error, code, DIRECTORY_STAGE, remedy, "%s", cause);
 }
 
 /* ---- words ---- */

@@ -6,7 +6,7 @@
 #include "explain/explain.h"
 #include "host/reg_words.h"
 
-static bool no_dmabuf_error(const struct evidence *evidence, int error,
+static bool no_dmabuf_error(const struct explain_evidence *evidence, int error,
 			    struct mrg_finding *finding)
 {
 	bool registers_dmabuf = evidence->opts.call == MRG_CALL_REG_DMABUF_MR;
@@ -19,15 +19,15 @@ static bool no_dmabuf_error(const struct evidence *evidence, int error,
 	return !registers_dmabuf || evidence->opts.error != error;
 }
 
-void explain_dmabuf_size(const struct evidence *evidence,
+void explain_dmabuf_size(const struct explain_evidence *evidence,
 			 struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
-	struct reg_words words;
+	struct host_reg_words words;
 
 	if (no_dmabuf_error(evidence, EINVAL, finding))
 		return;
-	reg_words_size(opts->dmabuf_size, opts->offset, opts->length, &words);
+	host_reg_words_size(opts->dmabuf_size, opts->offset, opts->length, &words);
 	if (!opts->dmabuf_size || !opts->length)
 		explain_say(finding, MRG_NOT_SEEN, "Give length, offset and the DMA-BUF's size (its line in /proc/PID/fdinfo/FD).",
 		    "The %s is not given.",
@@ -37,15 +37,15 @@ void explain_dmabuf_size(const struct evidence *evidence,
 		    MRG_IS : MRG_IS_NOT, words.remedy, "%s", words.text);
 }
 
-void explain_page_offset(const struct evidence *evidence,
+void explain_page_offset(const struct explain_evidence *evidence,
 			 struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
-	struct reg_words words;
+	struct host_reg_words words;
 
 	if (no_dmabuf_error(evidence, EINVAL, finding))
 		return;
-	reg_words_page_offset(evidence->host_page, opts->addr, opts->offset, &words);
+	host_reg_words_page_offset(evidence->host_page, opts->addr, opts->offset, &words);
 	if (!opts->addr || (!opts->offset && !opts->dmabuf_size))
 		explain_say(finding, MRG_NOT_SEEN, "Give address, offset and the DMA-BUF's size (its line in /proc/PID/fdinfo/FD).",
 		    "The %s is not given.",
@@ -61,13 +61,13 @@ static bool tells_no_support(int error)
 	       error == ENOTTY || error == ENOSYS;
 }
 
-void explain_dmabuf_support(const struct evidence *evidence,
+void explain_dmabuf_support(const struct explain_evidence *evidence,
 			    struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
-	struct reg_words words;
+	struct host_reg_words words;
 
-	reg_words_support(LACK_EITHER, opts->device ? opts->device : "the device",
+	host_reg_words_support(LACK_EITHER, opts->device ? opts->device : "the device",
 			  evidence->dmabuf_answer, &words);
 	if (opts->call != MRG_CALL_REG_DMABUF_MR)
 		explain_say(finding, MRG_IS_NOT, "", "%s takes no DMA-BUF.",
@@ -87,14 +87,14 @@ void explain_dmabuf_support(const struct evidence *evidence,
 }
 
 /* What else may give the errno stands with its own cause. */
-void explain_exporter(const struct evidence *evidence,
+void explain_exporter(const struct explain_evidence *evidence,
 		      struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
 	int error = opts->error;
-	struct reg_words words;
+	struct host_reg_words words;
 
-	reg_words_exporter(-error, opts->device ? opts->device : "the device", &words);
+	host_reg_words_exporter(-error, opts->device ? opts->device : "the device", &words);
 	if (opts->call != MRG_CALL_REG_DMABUF_MR)
 		explain_say(finding, MRG_IS_NOT, "", "%s takes no DMA-BUF.",
 		    mrg_call_name(opts->call));

@@ -39,13 +39,13 @@ void explain_say(struct mrg_finding *finding, enum mrg_likelihood likelihood,
 		 likelihood == MRG_IS_NOT ? "" : remedy);
 }
 
-const char *explain_no_range(const struct evidence *evidence)
+const char *explain_no_range(const struct explain_evidence *evidence)
 {
 	return evidence->opts.addr && evidence->opts.length ?
 		"The process's maps cannot be read." : "The range is not given.";
 }
 
-static void (*const weigh[MRG_CAUSES])(const struct evidence *evidence,
+static void (*const weigh[MRG_CAUSES])(const struct explain_evidence *evidence,
 				       struct mrg_finding *finding) = {
 	[MRG_CAUSE_VMA_LIMIT] = explain_vma_limit,
 	[MRG_CAUSE_MEMLOCK] = explain_memlock,
@@ -132,7 +132,7 @@ static void summarize(const struct mrg_explain_opts *opts,
 static int take_opts(const struct mrg_explain_opts *from,
 		     struct mrg_explain_opts *to)
 {
-	int ret = from ? mrg_opts_copy(to, sizeof(*to), from) : -EINVAL;
+	int ret = from ? base_opts_copy(to, sizeof(*to), from) : -EINVAL;
 
 	if (ret)
 		return ret;
@@ -148,7 +148,7 @@ static int take_opts(const struct mrg_explain_opts *from,
 int mrg_explain(const struct mrg_explain_opts *given,
 		struct mrg_explanation *out)
 {
-	struct evidence evidence = {
+	struct explain_evidence evidence = {
 		.host_page = (uint64_t)sysconf(_SC_PAGESIZE),
 	};
 	int ret = take_opts(given, &evidence.opts);

@@ -14,7 +14,7 @@
 
 /* What /proc tells of the process.  Each group is known by itself: some files
  * can be read by anyone, others by few. */
-struct process_facts {
+struct explain_process_facts {
 	bool vmas_known;
 	uint64_t vmas;
 	uint64_t vma_limit;
@@ -25,13 +25,13 @@ struct process_facts {
 	bool may_lock;		/* CAP_IPC_LOCK that the kernel honours */
 
 	bool range_known;
-	struct pin_facts pin;
+	struct host_pin_facts pin;
 	uint64_t page_size;	/* largest in the range; 0: not looked up */
 };
 
 /* Return: 0; -ESRCH. */
 int explain_read_process(const struct mrg_explain_opts *opts,
-			 struct process_facts *facts);
+			 struct explain_process_facts *facts);
 
 /*
  * Fills in what @opts lacks of the device's limits, where it can be asked.
@@ -41,9 +41,9 @@ int explain_read_process(const struct mrg_explain_opts *opts,
 void explain_ask_device(struct mrg_explain_opts *opts, int *dmabuf_answer);
 
 /* What a cause is weighed by. */
-struct evidence {
+struct explain_evidence {
 	struct mrg_explain_opts opts;
-	struct process_facts process;
+	struct explain_process_facts process;
 	uint64_t host_page;
 	int dmabuf_answer;	/* see explain_ask_device() */
 };
@@ -53,7 +53,7 @@ __attribute__((format(printf, 4, 5)))
 void explain_say(struct mrg_finding *finding, enum mrg_likelihood likelihood,
 		 const char *remedy, const char *format, ...);
 /* Why the range is not known. */
-const char *explain_no_range(const struct evidence *evidence);
+const char *explain_no_range(const struct explain_evidence *evidence);
 
 /* "78.6 GiB" */
 struct explain_size {
@@ -61,37 +61,37 @@ struct explain_size {
 };
 struct explain_size explain_size(uint64_t bytes);
 #define SIZE(bytes) (explain_size(bytes).text)
-#define NUMBER(value) (mrg_grouped(value).text)
+#define NUMBER(value) (host_grouped(value).text)
 
 /* Whether the call is given a range of the process's addresses. */
-static inline bool takes_range(const struct evidence *evidence)
+static inline bool explain_takes_range(const struct explain_evidence *evidence)
 {
 	return evidence->opts.call == MRG_CALL_REG_MR ||
 	       evidence->opts.call == MRG_CALL_MADVISE;
 }
 
 /* One for each cause: explain_memory.c, explain_mr.c, explain_dmabuf.c. */
-void explain_vma_limit(const struct evidence *evidence,
+void explain_vma_limit(const struct explain_evidence *evidence,
 		       struct mrg_finding *finding);
-void explain_memlock(const struct evidence *evidence,
+void explain_memlock(const struct explain_evidence *evidence,
 		     struct mrg_finding *finding);
-void explain_mr_size(const struct evidence *evidence,
+void explain_mr_size(const struct explain_evidence *evidence,
 		     struct mrg_finding *finding);
-void explain_keys(const struct evidence *evidence,
+void explain_keys(const struct explain_evidence *evidence,
 		  struct mrg_finding *finding);
-void explain_hole(const struct evidence *evidence,
+void explain_hole(const struct explain_evidence *evidence,
 		  struct mrg_finding *finding);
-void explain_huge_page(const struct evidence *evidence,
+void explain_huge_page(const struct explain_evidence *evidence,
 		       struct mrg_finding *finding);
-void explain_device_memory(const struct evidence *evidence,
+void explain_device_memory(const struct explain_evidence *evidence,
 			   struct mrg_finding *finding);
-void explain_dmabuf_size(const struct evidence *evidence,
+void explain_dmabuf_size(const struct explain_evidence *evidence,
 			 struct mrg_finding *finding);
-void explain_page_offset(const struct evidence *evidence,
+void explain_page_offset(const struct explain_evidence *evidence,
 			 struct mrg_finding *finding);
-void explain_dmabuf_support(const struct evidence *evidence,
+void explain_dmabuf_support(const struct explain_evidence *evidence,
 			    struct mrg_finding *finding);
-void explain_exporter(const struct evidence *evidence,
+void explain_exporter(const struct explain_evidence *evidence,
 		      struct mrg_finding *finding);
 
 #endif

@@ -15,19 +15,19 @@
 /* A CQ of 4096 entries of 64 bytes; a QP's rings are of that order. */
 #define QUEUE_BYTES (256u << 10)
 
-static bool pins(const struct evidence *evidence)
+static bool pins(const struct explain_evidence *evidence)
 {
 	return evidence->opts.call == MRG_CALL_REG_MR ||
 	       evidence->opts.call == MRG_CALL_CREATE_QP ||
 	       evidence->opts.call == MRG_CALL_CREATE_CQ;
 }
 
-void explain_vma_limit(const struct evidence *evidence,
+void explain_vma_limit(const struct explain_evidence *evidence,
 		       struct mrg_finding *finding)
 {
 	static const char remedy[] =
 		"See what holds them with mrguard vma; unmap it, raise vm.max_map_count, or register from a pool (mrg_pool(3)).";
-	const struct process_facts *process = &evidence->process;
+	const struct explain_process_facts *process = &evidence->process;
 	enum mrg_likelihood likelihood = MRG_IS_NOT;
 
 	if (evidence->opts.error != ENOMEM && evidence->opts.error != EAGAIN) {
@@ -55,7 +55,7 @@ static const char memlock_remedy[] =
 	"Raise it for that process: LimitMEMLOCK=infinity of its unit, --ulimit memlock=-1 of its container, limits.conf for logins; ulimit -l of another shell does not count.";
 
 /* A queue's size is not known here, its order is. */
-static void weigh_queue_memory(const struct process_facts *process,
+static void weigh_queue_memory(const struct explain_process_facts *process,
 			       struct mrg_finding *finding)
 {
 	uint64_t left = process->memlock > process->pinned ?
@@ -66,10 +66,10 @@ static void weigh_queue_memory(const struct process_facts *process,
 	    SIZE(process->memlock), SIZE(left), SIZE(QUEUE_BYTES));
 }
 
-static void weigh_range_memory(const struct evidence *evidence,
+static void weigh_range_memory(const struct explain_evidence *evidence,
 			       struct mrg_finding *finding)
 {
-	const struct process_facts *process = &evidence->process;
+	const struct explain_process_facts *process = &evidence->process;
 	uint64_t devices = evidence->opts.devices;
 	uint64_t need = evidence->opts.length * devices;
 	bool over = process->pinned > process->memlock ||
@@ -88,10 +88,10 @@ static void weigh_range_memory(const struct evidence *evidence,
 	    SIZE(process->memlock));
 }
 
-void explain_memlock(const struct evidence *evidence,
+void explain_memlock(const struct explain_evidence *evidence,
 		     struct mrg_finding *finding)
 {
-	const struct process_facts *process = &evidence->process;
+	const struct explain_process_facts *process = &evidence->process;
 
 	if (evidence->opts.error != ENOMEM)
 		explain_say(finding, MRG_IS_NOT, "", "The locked-memory limit gives ENOMEM.");
@@ -112,23 +112,23 @@ void explain_memlock(const struct evidence *evidence,
 }
 
 /* No line of maps tells a device pointer from an address that was freed. */
-static bool may_be_device_pointer(const struct pin_facts *pin)
+static bool may_be_device_pointer(const struct host_pin_facts *pin)
 {
 	return pin->gpu_driver && pin->at == pin->addr &&
 	       (pin->fault == PIN_UNMAPPED || pin->fault == PIN_NO_ACCESS);
 }
 
-void explain_hole(const struct evidence *evidence,
+void explain_hole(const struct explain_evidence *evidence,
 		  struct mrg_finding *finding)
 {
 	static const char mapped_remedy[] =
 		"Register only mapped memory, and deregister before it is unmapped.";
-	const struct pin_facts *pin = &evidence->process.pin;
+	const struct host_pin_facts *pin = &evidence->process.pin;
 	int error = evidence->opts.error;
-	struct reg_words words;
+	struct host_reg_words words;
 
-	reg_words_pin(pin, &words);
-	if (!takes_range(evidence))
+	host_reg_words_pin(pin, &words);
+	if (!explain_takes_range(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s is given no address range of the process.",
 		    mrg_call_name(evidence->opts.call));
 	else if (error != EFAULT && error != ENOMEM)
@@ -136,8 +136,8 @@ void explain_hole(const struct evidence *evidence,
 	else if (!evidence->process.range_known)
 		explain_say(finding, MRG_NOT_SEEN, mapped_remedy,
 		    "%s", explain_no_range(evidence));
-	else if (pin_on_gpu(pin) || !pin->fault || pin->fault == PIN_DEVICE)
-		explain_say(finding, MRG_IS_NOT, "", "%s", pin_on_gpu(pin) ?
+	else if (host_pin_on_gpu(pin) || !pin->fault || pin->fault == PIN_DEVICE)
+		explain_say(finding, MRG_IS_NOT, "", "%s", host_pin_on_gpu(pin) ?
 		    "The range is on a GPU, where it needs no CPU mapping." :
 		    "All of the range is mapped.");
 	else if (pin->fault == PIN_READ_ONLY && error != EFAULT)
@@ -153,14 +153,14 @@ void explain_hole(const struct evidence *evidence,
 		    words.remedy, "%s", words.text);
 }
 
-void explain_device_memory(const struct evidence *evidence,
+void explain_device_memory(const struct explain_evidence *evidence,
 			   struct mrg_finding *finding)
 {
-	const struct pin_facts *pin = &evidence->process.pin;
+	const struct host_pin_facts *pin = &evidence->process.pin;
 	int error = evidence->opts.error;
-	struct reg_words words;
+	struct host_reg_words words;
 
-	reg_words_pin(pin, &words);
+	host_reg_words_pin(pin, &words);
 	if (evidence->opts.call != MRG_CALL_REG_MR)
 		explain_say(finding, MRG_IS_NOT, "", "%s pins no memory by its address.",
 		    mrg_call_name(evidence->opts.call));
@@ -169,7 +169,7 @@ void explain_device_memory(const struct evidence *evidence,
 	else if (!evidence->process.range_known)
 		explain_say(finding, MRG_NOT_SEEN, "Register GPU memory by mrg_gpu_export() and mrg_reg_dmabuf().",
 		    "%s", explain_no_range(evidence));
-	else if (pin_on_gpu(pin) || pin->fault == PIN_DEVICE)
+	else if (host_pin_on_gpu(pin) || pin->fault == PIN_DEVICE)
 		explain_say(finding, MRG_IS, words.remedy, "%s", words.text);
 	else if (may_be_device_pointer(pin))
 		explain_say(finding, MRG_MAY_BE, words.remedy, "The process has a GPU driver loaded, and nothing is open to the CPU at 0x%" PRIx64 ", as with memory of cudaMalloc(); %s.",

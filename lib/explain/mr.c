@@ -5,13 +5,13 @@
 
 #include "explain/explain.h"
 
-static bool registers(const struct evidence *evidence)
+static bool registers(const struct explain_evidence *evidence)
 {
 	return evidence->opts.call == MRG_CALL_REG_MR ||
 	       evidence->opts.call == MRG_CALL_REG_DMABUF_MR;
 }
 
-static uint64_t huge_page(const struct evidence *evidence)
+static uint64_t huge_page(const struct explain_evidence *evidence)
 {
 	uint64_t size = evidence->opts.page_size ? evidence->opts.page_size :
 						   evidence->process.page_size;
@@ -23,13 +23,13 @@ static const char limit_remedy[] =
 	"Use smaller huge pages, or a device or setting with a larger limit.";
 
 /* MRs end at borders of huge pages, so one must hold at least a page. */
-static bool limit_below_huge_page(const struct evidence *evidence)
+static bool limit_below_huge_page(const struct explain_evidence *evidence)
 {
 	return evidence->opts.call == MRG_CALL_REG_MR && evidence->opts.max_mr_size &&
 	       evidence->opts.max_mr_size < huge_page(evidence);
 }
 
-static void weigh_length(const struct evidence *evidence,
+static void weigh_length(const struct explain_evidence *evidence,
 			 struct mrg_finding *finding)
 {
 	uint64_t limit = evidence->opts.max_mr_size, length = evidence->opts.length;
@@ -49,7 +49,7 @@ static void weigh_length(const struct evidence *evidence,
 		    (length - 1) / limit + 1);
 }
 
-void explain_mr_size(const struct evidence *evidence,
+void explain_mr_size(const struct explain_evidence *evidence,
 		     struct mrg_finding *finding)
 {
 	uint64_t limit = evidence->opts.max_mr_size, length = evidence->opts.length;
@@ -71,7 +71,7 @@ void explain_mr_size(const struct evidence *evidence,
 		weigh_length(evidence, finding);
 }
 
-void explain_keys(const struct evidence *evidence,
+void explain_keys(const struct explain_evidence *evidence,
 		  struct mrg_finding *finding)
 {
 	static const char remedy[] =
@@ -91,7 +91,7 @@ void explain_keys(const struct evidence *evidence,
 }
 
 /* Without an address a length can still be one that no start helps. */
-static void weigh_huge_range(const struct evidence *evidence, uint64_t huge,
+static void weigh_huge_range(const struct explain_evidence *evidence, uint64_t huge,
 			     struct mrg_finding *finding)
 {
 	static const char remedy[] =
@@ -117,12 +117,12 @@ static void weigh_huge_range(const struct evidence *evidence, uint64_t huge,
 		    SIZE(huge));
 }
 
-void explain_huge_page(const struct evidence *evidence,
+void explain_huge_page(const struct explain_evidence *evidence,
 		       struct mrg_finding *finding)
 {
 	uint64_t huge = huge_page(evidence);
 
-	if (!takes_range(evidence))
+	if (!explain_takes_range(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s marks no pages.",
 		    mrg_call_name(evidence->opts.call));
 	else if (evidence->opts.error != EINVAL)

@@ -32,7 +32,7 @@ static FILE *open_file(const struct source *from, const char *file)
 	return fopen(path, "re");
 }
 
-static bool read_memlock(const struct source *from, struct process_facts *facts)
+static bool read_memlock(const struct source *from, struct explain_process_facts *facts)
 {
 	FILE *file = open_file(from, "limits");
 	char line[256];
@@ -53,7 +53,7 @@ static bool read_memlock(const struct source *from, struct process_facts *facts)
 	return found;
 }
 
-static bool read_status(const struct source *from, struct process_facts *facts)
+static bool read_status(const struct source *from, struct explain_process_facts *facts)
 {
 	FILE *file = open_file(from, "status");
 	uint64_t value;
@@ -90,7 +90,7 @@ static bool in_own_namespace(const struct source *from)
 	return own;
 }
 
-static void read_limits(const struct source *from, struct process_facts *facts)
+static void read_limits(const struct source *from, struct explain_process_facts *facts)
 {
 	facts->memlock_known = read_status(from, facts) &&
 			       read_memlock(from, facts);
@@ -115,44 +115,44 @@ static bool read_vma_limit(const struct source *from, uint64_t *limit)
 
 /* One pass: the number of VMAs, and the largest page of the range. */
 static int walk(const struct source *from, const char *name,
-		const struct mrg_explain_opts *opts, struct process_facts *facts)
+		const struct mrg_explain_opts *opts, struct explain_process_facts *facts)
 {
 	uint64_t end = opts->addr + opts->length;
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
+	struct host_maps_vma vma;
+	struct host_maps maps;
 	char path[PATH_MAX];
 	int ret;
 
 	path_of(from, name, path);
-	ret = mrg_maps_open(&maps, path);
+	ret = host_maps_open(&maps, path);
 	if (ret)
 		return ret;
 	facts->vmas = 0;
-	while ((ret = mrg_maps_next(&maps, &vma)) == 1) {
+	while ((ret = host_maps_next(&maps, &vma)) == 1) {
 		facts->vmas += strcmp(vma.name, "[vsyscall]") != 0;
 		if (vma.end > opts->addr && vma.start < end &&
 		    vma.page_size > facts->page_size)
 			facts->page_size = vma.page_size;
 	}
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return ret;
 }
 
 /* Whether the access asked for writes is not known, so a read-only mapping is
  * told only where there is nothing worse. */
 static int read_pin(const struct source *from, const struct mrg_explain_opts *opts,
-		    struct pin_facts *pin)
+		    struct host_pin_facts *pin)
 {
-	struct pin_facts worse;
-	int ret = pin_read(from->root, from->process, opts->addr, opts->length,
+	struct host_pin_facts worse;
+	int ret = host_pin_read(from->root, from->process, opts->addr, opts->length,
 			   true, pin);
 
 	if (!ret && pin->fault == PIN_READ_ONLY &&
-	    !pin_read(from->root, from->process, opts->addr, opts->length, false,
+	    !host_pin_read(from->root, from->process, opts->addr, opts->length, false,
 		      &worse) && worse.fault)
 		*pin = worse;
 	if (!ret && !opts->pid && !opts->proc)
-		pin_ask_drivers(pin);
+		host_pin_ask_drivers(pin);
 	return ret;
 }
 
@@ -167,7 +167,7 @@ static bool pages_matter(const struct mrg_explain_opts *opts)
 
 static void read_maps(const struct source *from,
 		      const struct mrg_explain_opts *opts,
-		      struct process_facts *facts)
+		      struct explain_process_facts *facts)
 {
 	bool range = opts->addr && opts->length;
 
@@ -180,7 +180,7 @@ static void read_maps(const struct source *from,
 }
 
 int explain_read_process(const struct mrg_explain_opts *opts,
-			 struct process_facts *facts)
+			 struct explain_process_facts *facts)
 {
 	struct source from = { .root = opts->proc ? opts->proc : "/proc",
 			       .process = "self" };
@@ -192,7 +192,7 @@ int explain_read_process(const struct mrg_explain_opts *opts,
 	if (!there)
 		return errno == ENOENT ? -ESRCH : -errno;
 	fclose(there);
-	*facts = (struct process_facts){ .memlock = UNLIMITED };
+	*facts = (struct explain_process_facts){ .memlock = UNLIMITED };
 	read_limits(&from, facts);
 	read_maps(&from, opts, facts);
 	return 0;

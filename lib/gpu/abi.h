@@ -6,7 +6,7 @@
  *
  * HIP's virtual-memory and IPC calls mirror CUDA's argument by argument, with
  * pointers where CUDA has 64-bit integers; on the 64-bit ABIs that both run on
- * these are the same, so one table, struct mrg_gpu_calls, serves both.
+ * these are the same, so one table, struct gpu_calls, serves both.
  */
 #ifndef GPU_ABI_H
 #define GPU_ABI_H
@@ -52,7 +52,7 @@ enum gpu_attribute {
 	GPU_ATTR_MAPPING_BASE = 19,
 };
 
-enum cuda_memory_type {
+enum gpu_cuda_memory_type {
 	CUDA_MEMORY_HOST = 1,
 	CUDA_MEMORY_DEVICE = 2,
 };
@@ -69,7 +69,7 @@ enum cuda_memory_type {
 #define GPU_IPC_BYTES		64
 
 /* CU_DEVICE_ATTRIBUTE_* */
-enum cuda_device_attribute {
+enum gpu_cuda_device_attribute {
 	CUDA_DEV_HOST_PAGE_TABLES = 100,
 	CUDA_DEV_POSIX_FD = 103,
 	CUDA_DEV_VMM_RDMA = 110,
@@ -109,7 +109,7 @@ struct gpu_uuid {
 };
 
 /* hipPointerAttribute_t */
-struct hip_pointer {
+struct gpu_hip_pointer {
 	int type;
 	int device;
 	void *device_pointer;
@@ -119,13 +119,13 @@ struct hip_pointer {
 };
 
 /* hipMemoryType, ROCm 5 and ROCm 6 on */
-enum hip5_memory { HIP5_HOST = 0, HIP5_DEVICE = 1, HIP5_MANAGED = 4 };
-enum hip6_memory { HIP6_HOST = 1, HIP6_DEVICE = 2, HIP6_MANAGED = 3 };
+enum gpu_hip5_memory { HIP5_HOST = 0, HIP5_DEVICE = 1, HIP5_MANAGED = 4 };
+enum gpu_hip6_memory { HIP6_HOST = 1, HIP6_DEVICE = 2, HIP6_MANAGED = 3 };
 
 #define HSA_SYSTEM_DMABUF	0x204	/* HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED */
 
 /* What both vendors have.  @device is an ordinal: a CUdevice is one as well. */
-struct mrg_gpu_calls {
+struct gpu_calls {
 	int (*error_name)(int result, const char **name);
 	int (*attribute)(void *data, int attribute, uint64_t ptr);
 	int (*address_range)(uint64_t *base, size_t *size, uint64_t ptr);
@@ -161,7 +161,7 @@ struct mrg_gpu_calls {
 	int (*version)(int *version);
 };
 
-struct cuda_calls {
+struct gpu_cuda_calls {
 	int (*attributes)(unsigned int count, int *attributes, void **data,
 			  uint64_t ptr);
 	int (*device_attribute)(int *value, int attribute, int device);
@@ -174,8 +174,8 @@ struct cuda_calls {
 	int (*primary_release)(int device);
 };
 
-struct hip_calls {
-	int (*pointer)(struct hip_pointer *attributes, const void *ptr);
+struct gpu_hip_calls {
+	int (*pointer)(struct gpu_hip_pointer *attributes, const void *ptr);
 	int (*get_device)(int *device);
 	int (*set_device)(int device);
 	int (*last_error)(void);
@@ -183,7 +183,7 @@ struct hip_calls {
 	const char *(*error_name)(int result);
 };
 
-struct hsa_calls {
+struct gpu_hsa_calls {
 	int (*export_dmabuf)(const void *ptr, size_t size, int *fd,
 			     uint64_t *offset);
 	int (*close_dmabuf)(int fd);

@@ -11,7 +11,7 @@
 
 #define MAX_CHUNKS	(1u << 20)	/* 2 TiB of 2 MiB chunks */
 
-static uint64_t attribute(const struct mrg_gpu_driver *driver, uint64_t addr,
+static uint64_t attribute(const struct gpu_driver *driver, uint64_t addr,
 			  int which)
 {
 	uint64_t value = 0;
@@ -21,12 +21,12 @@ static uint64_t attribute(const struct mrg_gpu_driver *driver, uint64_t addr,
 	return value;
 }
 
-uint64_t mrg_gpu_buffer_id(const struct mrg_gpu_driver *driver, uint64_t addr)
+uint64_t gpu_buffer_id(const struct gpu_driver *driver, uint64_t addr)
 {
 	return attribute(driver, addr, GPU_ATTR_BUFFER_ID);
 }
 
-static int ask_mapping(const struct mrg_gpu_driver *driver, uint64_t addr,
+static int ask_mapping(const struct gpu_driver *driver, uint64_t addr,
 		       uint64_t *base, uint64_t *size)
 {
 	int result;
@@ -43,7 +43,7 @@ static int ask_mapping(const struct mrg_gpu_driver *driver, uint64_t addr,
  * (CUresult 201), and one of that chunk's own device; for chunks in CPU memory
  * it answers base 0.  The attributes do neither, and know no more of a hole.
  */
-static int find_mapping(const struct mrg_gpu_driver *driver, uint64_t addr,
+static int find_mapping(const struct gpu_driver *driver, uint64_t addr,
 			struct mrg_mem_chunk *chunk)
 {
 	uint64_t base = 0, size = 0;
@@ -64,7 +64,7 @@ static int find_mapping(const struct mrg_gpu_driver *driver, uint64_t addr,
 
 static bool was_imported(struct mrg_gpu *gpu, uint64_t addr)
 {
-	struct mrg_gpu_imported *i;
+	struct gpu_imported *i;
 
 	pthread_mutex_lock(&gpu->lock);
 	for (i = gpu->imported; i; i = i->next)
@@ -75,7 +75,7 @@ static bool was_imported(struct mrg_gpu *gpu, uint64_t addr)
 }
 
 static int read_properties(struct mrg_gpu *gpu,
-			   const struct mrg_gpu_driver *driver,
+			   const struct gpu_driver *driver,
 			   struct mrg_mem_chunk *chunk)
 {
 	struct gpu_prop prop = { 0 };
@@ -88,7 +88,7 @@ static int read_properties(struct mrg_gpu *gpu,
 	driver->c.release(handle);
 	if (result)
 		return result;
-	chunk->id = mrg_gpu_buffer_id(driver, chunk->addr);
+	chunk->id = gpu_buffer_id(driver, chunk->addr);
 	chunk->handle_types = (uint32_t)prop.handle_types;
 	chunk->device = prop.location.type == GPU_LOCATION_DEVICE ?
 		prop.location.id : -1;
@@ -105,14 +105,14 @@ static int add(const struct mrg_gpu *gpu, struct mrg_mem *mem, size_t *room,
 	struct mrg_mem_chunk *more;
 
 	if (mem->count == MAX_CHUNKS)
-		return mrg_gpu_fail(gpu, -E2BIG, "walk chunks",
+		return gpu_fail(gpu, -E2BIG, "walk chunks",
 				    "share or export the range in parts",
 				    "the range has more than %u chunks", MAX_CHUNKS);
 	if (mem->count == *room) {
 		*room = *room ? *room * 2 : 16;
 		more = realloc(mem->chunks, *room * sizeof(*more));
 		if (!more)
-			return mrg_gpu_fail(gpu, -ENOMEM, "walk chunks", "",
+			return gpu_fail(gpu, -ENOMEM, "walk chunks", "",
 					    "no memory for %zu chunks", *room);
 		mem->chunks = more;
 	}
@@ -140,7 +140,7 @@ static void sum_up(struct mrg_mem *mem)
 		imported ? MRG_RDMA_UNKNOWN : MRG_RDMA_YES;
 }
 
-int mrg_gpu_walk(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+int gpu_walk(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		 uint64_t addr, uint64_t length, struct mrg_mem *mem)
 {
 	struct mrg_mem_chunk chunk = { 0 };
@@ -152,7 +152,7 @@ int mrg_gpu_walk(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 		if (!result)
 			result = read_properties(gpu, driver, &chunk);
 		if (result == GPU_INVALID_CONTEXT)
-			return mrg_gpu_fail_call(gpu, driver, "walk chunks",
+			return gpu_fail_call(gpu, driver, "walk chunks",
 						 "cuMemGetAddressRange", result);
 		if (result || (mem->count && chunk.addr != at)) {
 			mem->hole = at;

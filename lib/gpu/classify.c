@@ -11,13 +11,13 @@
 
 #define MINE	1	/* a driver knows the pointer */
 
-static void name_device(const struct mrg_gpu_driver *driver, struct mrg_mem *mem)
+static void name_device(const struct gpu_driver *driver, struct mrg_mem *mem)
 {
 	char pci[32] = "";
 
 	if (mem->device < 0)
 		return;
-	mrg_gpu_device_key(driver, mem->device, mem->uuid);
+	gpu_device_key(driver, mem->device, mem->uuid);
 	if (!driver->c.device_pci(pci, sizeof(pci), mem->device))
 		memcpy(mem->pci, pci, strnlen(pci, sizeof(mem->pci) - 1));
 }
@@ -27,7 +27,7 @@ static void name_device(const struct mrg_gpu_driver *driver, struct mrg_mem *mem
  * need no context, but for a pool they may speak of its reserved range: only
  * the call's answer is a bound that can be relied on.
  */
-static void find_allocation(const struct mrg_gpu_driver *driver, uint64_t addr,
+static void find_allocation(const struct gpu_driver *driver, uint64_t addr,
 			    uint64_t length, struct mrg_mem *mem)
 {
 	uint64_t base = 0;
@@ -61,7 +61,7 @@ struct cuda_answer {
  * attributes are older than CUDA 12, so no driver rejects the call for one.
  * Each buffer has 8 bytes, since the widths differ.
  */
-static int ask_cuda(const struct mrg_gpu_driver *driver, uint64_t addr,
+static int ask_cuda(const struct gpu_driver *driver, uint64_t addr,
 		    struct cuda_answer *answer)
 {
 	int attributes[] = { GPU_ATTR_CONTEXT, GPU_ATTR_MEMORY_TYPE,
@@ -74,7 +74,7 @@ static int ask_cuda(const struct mrg_gpu_driver *driver, uint64_t addr,
 	return driver->cuda.attributes(5, attributes, data, addr);
 }
 
-static bool is_vmm(const struct mrg_gpu_driver *driver, uint64_t addr)
+static bool is_vmm(const struct gpu_driver *driver, uint64_t addr)
 {
 	uint64_t handle;
 
@@ -84,7 +84,7 @@ static bool is_vmm(const struct mrg_gpu_driver *driver, uint64_t addr)
 	return true;
 }
 
-static bool is_pool(const struct mrg_gpu_driver *driver, uint64_t addr)
+static bool is_pool(const struct gpu_driver *driver, uint64_t addr)
 {
 	uint64_t pool = 0;
 
@@ -98,7 +98,7 @@ static void set_kind(struct mrg_mem *mem, enum mrg_mem_kind kind,
 	mem->source = source;
 }
 
-static void judge_cuda(const struct mrg_gpu_driver *driver, uint64_t addr,
+static void judge_cuda(const struct gpu_driver *driver, uint64_t addr,
 		       const struct cuda_answer *answer, struct mrg_mem *mem)
 {
 	if ((uint32_t)answer->managed & 1)
@@ -115,7 +115,7 @@ static void judge_cuda(const struct mrg_gpu_driver *driver, uint64_t addr,
 
 /* An address that was imported by IPC has the flag off, and its DMA-BUF export
  * fails; so "no" is right for it as well. */
-static void fill_cuda(const struct mrg_gpu_driver *driver, uint64_t addr,
+static void fill_cuda(const struct gpu_driver *driver, uint64_t addr,
 		      uint64_t length, const struct cuda_answer *answer,
 		      struct mrg_mem *mem)
 {
@@ -128,10 +128,10 @@ static void fill_cuda(const struct mrg_gpu_driver *driver, uint64_t addr,
 		mem->rdma = (uint32_t)capable & 1 ? MRG_RDMA_YES : MRG_RDMA_NO;
 }
 
-static int describe_cuda(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+static int describe_cuda(struct mrg_gpu *gpu, struct gpu_driver *driver,
 			 uint64_t addr, uint64_t length, struct mrg_mem *mem)
 {
-	struct mrg_gpu_scope scope;
+	struct gpu_scope scope;
 	struct cuda_answer answer;
 	int result = ask_cuda(driver, addr, &answer);
 	int entered, ret = 0;
@@ -139,21 +139,21 @@ static int describe_cuda(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 	if (result == GPU_NOT_INITIALIZED || result == GPU_DEINITIALIZED)
 		return 0;
 	if (result)
-		return mrg_gpu_fail_call(gpu, driver, "classify",
+		return gpu_fail_call(gpu, driver, "classify",
 					 "cuPointerGetAttributes", result);
 	if (!(uint32_t)answer.type)
 		return 0;
 	judge_cuda(driver, addr, &answer, mem);
 	if (mem->kind == MRG_MEM_HOST_PINNED)
 		return 0;
-	entered = mrg_gpu_enter(gpu, driver, (int32_t)answer.ordinal,
+	entered = gpu_enter(gpu, driver, (int32_t)answer.ordinal,
 				(void *)(uintptr_t)answer.context, &scope);
 	if (mem->kind == MRG_MEM_CUDA_VMM)
-		ret = mrg_gpu_walk(gpu, driver, addr, length, mem);
+		ret = gpu_walk(gpu, driver, addr, length, mem);
 	else
 		fill_cuda(driver, addr, length, &answer, mem);
 	if (!entered)
-		mrg_gpu_leave(&scope);
+		gpu_leave(&scope);
 	name_device(driver, mem);
 	return ret ? ret : MINE;
 }
@@ -161,8 +161,8 @@ static int describe_cuda(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 /* ---- HIP ---- */
 
 /* The numbers of hipMemoryType changed with ROCm 6. */
-static enum mrg_mem_kind hip_kind(const struct mrg_gpu_driver *driver,
-				  const struct hip_pointer *pointer)
+static enum mrg_mem_kind hip_kind(const struct gpu_driver *driver,
+				  const struct gpu_hip_pointer *pointer)
 {
 	bool old = driver->version < 60000000;
 
@@ -175,37 +175,37 @@ static enum mrg_mem_kind hip_kind(const struct mrg_gpu_driver *driver,
 	return MRG_MEM_UNKNOWN;
 }
 
-static void fill_hip(const struct mrg_gpu_driver *driver, uint64_t addr,
+static void fill_hip(const struct gpu_driver *driver, uint64_t addr,
 		     uint64_t length, struct mrg_mem *mem)
 {
-	mem->id = mrg_gpu_buffer_id(driver, addr);
+	mem->id = gpu_buffer_id(driver, addr);
 	mem->rdma = mem->kind == MRG_MEM_HIP ? MRG_RDMA_YES : MRG_RDMA_NO;
 	find_allocation(driver, addr, length, mem);
 }
 
 /* Some releases do not know VMM addresses in hipPointerGetAttributes(), so
  * these are asked about whatever it says. */
-static int describe_hip(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+static int describe_hip(struct mrg_gpu *gpu, struct gpu_driver *driver,
 			uint64_t addr, uint64_t length, struct mrg_mem *mem)
 {
-	struct hip_pointer pointer = { .device = -1 };
-	struct mrg_gpu_scope scope;
+	struct gpu_hip_pointer pointer = { .device = -1 };
+	struct gpu_scope scope;
 	int ret = 0;
 
-	mrg_gpu_enter(gpu, driver, -1, NULL, &scope);
+	gpu_enter(gpu, driver, -1, NULL, &scope);
 	if (!driver->hip.pointer(&pointer, (void *)(uintptr_t)addr)) {
 		set_kind(mem, hip_kind(driver, &pointer), "hipPointerGetAttributes");
 		mem->device = pointer.device;
 	}
 	if (is_vmm(driver, addr)) {
 		set_kind(mem, MRG_MEM_HIP_VMM, "hipMemRetainAllocationHandle");
-		ret = mrg_gpu_walk(gpu, driver, addr, length, mem);
+		ret = gpu_walk(gpu, driver, addr, length, mem);
 	} else if (mem->kind == MRG_MEM_HIP || mem->kind == MRG_MEM_HIP_MANAGED) {
 		fill_hip(driver, addr, length, mem);
 	} else {
 		mem->device = -1;
 	}
-	mrg_gpu_leave(&scope);
+	gpu_leave(&scope);
 	name_device(driver, mem);
 	return ret ? ret : mem->device >= 0;
 }
@@ -215,14 +215,14 @@ static int describe_hip(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 static int ask_drivers(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 		       struct mrg_mem *mem)
 {
-	struct mrg_gpu_driver *driver = mrg_gpu_peek(gpu, GPU_CUDA);
+	struct gpu_driver *driver = gpu_peek(gpu, GPU_CUDA);
 	int ret = 0;
 
 	if (driver)
 		ret = describe_cuda(gpu, driver, addr, length, mem);
 	if (ret || mem->kind == MRG_MEM_HOST_PINNED)
 		return ret;
-	driver = mrg_gpu_peek(gpu, GPU_HIP);
+	driver = gpu_peek(gpu, GPU_HIP);
 	return driver ? describe_hip(gpu, driver, addr, length, mem) : 0;
 }
 
@@ -230,18 +230,18 @@ int mrg_gpu_classify(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 		     struct mrg_mem *mem)
 {
 	struct mrg_mem found = { .device = -1, .source = "" };
-	int ret = mrg_gpu_check(gpu);
+	int ret = gpu_check(gpu);
 
 	if (ret)
 		return ret;
 	if (!length || addr + length < addr)
-		return mrg_gpu_fail(gpu, -EINVAL, "classify", "",
+		return gpu_fail(gpu, -EINVAL, "classify", "",
 				    "the range of %llu bytes at 0x%llx is none",
 				    (unsigned long long)length,
 				    (unsigned long long)addr);
 	ret = ask_drivers(gpu, addr, length, &found);
 	if (!ret)
-		ret = mrg_host_classify(gpu, addr, length, true, &found);
+		ret = gpu_host_classify(gpu, addr, length, true, &found);
 	if (ret < 0) {
 		mrg_mem_release(&found);
 		return ret;

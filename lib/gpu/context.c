@@ -11,13 +11,13 @@
 
 static int no_context(const struct mrg_gpu *gpu, int ordinal)
 {
-	return mrg_gpu_fail(gpu, -ENOTCONN, "enter context",
+	return gpu_fail(gpu, -ENOTCONN, "enter context",
 			    "make a context of that device current in this thread (cudaSetDevice() and a first call), or open with MRG_GPU_CONTEXT",
 			    "CUDA device %d has no context in this process",
 			    ordinal);
 }
 
-static bool is_current(const struct mrg_gpu_driver *driver, int ordinal)
+static bool is_current(const struct gpu_driver *driver, int ordinal)
 {
 	void *current = NULL;
 	int device;
@@ -29,7 +29,7 @@ static bool is_current(const struct mrg_gpu_driver *driver, int ordinal)
 
 /* A context that we activated would end with its last release, so it is held
  * for as long as the handle lives. */
-static void hold(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver, int ordinal)
+static void hold(struct mrg_gpu *gpu, struct gpu_driver *driver, int ordinal)
 {
 	void *ctx;
 
@@ -40,8 +40,8 @@ static void hold(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver, int ordinal
 	pthread_mutex_unlock(&gpu->lock);
 }
 
-static int enter_primary(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
-			 int ordinal, struct mrg_gpu_scope *scope)
+static int enter_primary(struct mrg_gpu *gpu, struct gpu_driver *driver,
+			 int ordinal, struct gpu_scope *scope)
 {
 	unsigned int flags;
 	int active = 0, result;
@@ -52,21 +52,21 @@ static int enter_primary(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 		return no_context(gpu, ordinal);
 	result = driver->cuda.primary_retain(&ctx, ordinal);
 	if (result)
-		return mrg_gpu_fail_call(gpu, driver, "enter context",
+		return gpu_fail_call(gpu, driver, "enter context",
 					 "cuDevicePrimaryCtxRetain", result);
 	scope->retained = true;
 	if (!active)
 		hold(gpu, driver, ordinal);
 	result = driver->cuda.ctx_push(ctx);
 	if (result)
-		return mrg_gpu_fail_call(gpu, driver, "enter context",
+		return gpu_fail_call(gpu, driver, "enter context",
 					 "cuCtxPushCurrent", result);
 	scope->pushed = true;
 	return 0;
 }
 
-static int enter_cuda(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
-		      int ordinal, void *ctx, struct mrg_gpu_scope *scope)
+static int enter_cuda(struct mrg_gpu *gpu, struct gpu_driver *driver,
+		      int ordinal, void *ctx, struct gpu_scope *scope)
 {
 	int ret;
 
@@ -78,12 +78,12 @@ static int enter_cuda(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 	}
 	ret = enter_primary(gpu, driver, ordinal, scope);
 	if (ret)
-		mrg_gpu_leave(scope);
+		gpu_leave(scope);
 	return ret;
 }
 
-static int enter_hip(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
-		     int ordinal, struct mrg_gpu_scope *scope)
+static int enter_hip(struct mrg_gpu *gpu, struct gpu_driver *driver,
+		     int ordinal, struct gpu_scope *scope)
 {
 	int result;
 
@@ -95,13 +95,13 @@ static int enter_hip(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 	if (!result && scope->before != ordinal)
 		result = driver->hip.set_device(ordinal);
 	if (result)
-		return mrg_gpu_fail_call(gpu, driver, "enter device",
+		return gpu_fail_call(gpu, driver, "enter device",
 					 "hipSetDevice", result);
 	return 0;
 }
 
-int mrg_gpu_enter(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
-		  int ordinal, void *ctx, struct mrg_gpu_scope *scope)
+int gpu_enter(struct mrg_gpu *gpu, struct gpu_driver *driver,
+		  int ordinal, void *ctx, struct gpu_scope *scope)
 {
 	memset(scope, 0, sizeof(*scope));
 	scope->driver = driver;
@@ -111,21 +111,21 @@ int mrg_gpu_enter(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 	return enter_cuda(gpu, driver, ordinal, ctx, scope);
 }
 
-int mrg_gpu_enter_at(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
-		     int ordinal, uint64_t addr, struct mrg_gpu_scope *scope)
+int gpu_enter_at(struct mrg_gpu *gpu, struct gpu_driver *driver,
+		     int ordinal, uint64_t addr, struct gpu_scope *scope)
 {
 	uint64_t ctx = 0;
 
 	if (driver->vendor == GPU_CUDA)
 		driver->c.attribute(&ctx, GPU_ATTR_CONTEXT, addr);
-	return mrg_gpu_enter(gpu, driver, ordinal, (void *)(uintptr_t)ctx, scope);
+	return gpu_enter(gpu, driver, ordinal, (void *)(uintptr_t)ctx, scope);
 }
 
 /* A failed HIP call stays the thread's last error until it is read, and an
  * application that checks after its own kernels would take ours for its. */
-static void leave_hip(struct mrg_gpu_scope *scope)
+static void leave_hip(struct gpu_scope *scope)
 {
-	struct mrg_gpu_driver *driver = scope->driver;
+	struct gpu_driver *driver = scope->driver;
 
 	if (scope->before != scope->ordinal)
 		driver->hip.set_device(scope->before);
@@ -133,9 +133,9 @@ static void leave_hip(struct mrg_gpu_scope *scope)
 		driver->hip.last_error();
 }
 
-void mrg_gpu_leave(struct mrg_gpu_scope *scope)
+void gpu_leave(struct gpu_scope *scope)
 {
-	struct mrg_gpu_driver *driver = scope->driver;
+	struct gpu_driver *driver = scope->driver;
 	int saved = errno;
 	void *ctx;
 
@@ -149,9 +149,9 @@ void mrg_gpu_leave(struct mrg_gpu_scope *scope)
 	errno = saved;
 }
 
-void mrg_gpu_drop_contexts(struct mrg_gpu *gpu)
+void gpu_drop_contexts(struct mrg_gpu *gpu)
 {
-	struct mrg_gpu_driver *driver = &gpu->drivers[GPU_CUDA];
+	struct gpu_driver *driver = &gpu->drivers[GPU_CUDA];
 
 	for (int i = 0; i < GPU_MAX_DEVICES; i++)
 		if (gpu->held[i])

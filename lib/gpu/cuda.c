@@ -22,9 +22,9 @@ struct symbol {
 };
 
 #define CALL(field, name, version) \
-	{ "cu" name, version, offsetof(struct mrg_gpu_driver, field), false }
+	{ "cu" name, version, offsetof(struct gpu_driver, field), false }
 #define MAYBE(field, name, version) \
-	{ "cu" name, version, offsetof(struct mrg_gpu_driver, field), true }
+	{ "cu" name, version, offsetof(struct gpu_driver, field), true }
 
 static const struct symbol symbols[] = {
 	CALL(c.init, "Init", 2000),
@@ -64,7 +64,7 @@ static const struct symbol symbols[] = {
 	CALL(cuda.primary_release, "DevicePrimaryCtxRelease", 11000),
 };
 
-static void lacks(struct mrg_gpu_driver *driver, const struct symbol *symbol, int result)
+static void lacks(struct gpu_driver *driver, const struct symbol *symbol, int result)
 {
 	if (result == GPU_STUB_LIBRARY)
 		snprintf(driver->why, sizeof(driver->why),
@@ -77,7 +77,7 @@ static void lacks(struct mrg_gpu_driver *driver, const struct symbol *symbol, in
 
 /* An unknown name gives success and NULL, and so does a version before the
  * call's first, so the pointer is what counts. */
-static bool resolve(struct mrg_gpu_driver *driver, proc_address_t get)
+static bool resolve(struct gpu_driver *driver, proc_address_t get)
 {
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
 		void *function = NULL;
@@ -95,7 +95,7 @@ static bool resolve(struct mrg_gpu_driver *driver, proc_address_t get)
 }
 
 /* Only this name: "libcuda.so" may be the toolkit's stub. */
-int mrg_cuda_load(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+int gpu_cuda_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		  bool loaded_only)
 {
 	void *library = gpu->loader->open("libcuda.so.1", loaded_only);
@@ -119,7 +119,7 @@ int mrg_cuda_load(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
 	return 0;
 }
 
-int mrg_cuda_attribute(const struct mrg_gpu_driver *driver, int ordinal,
+int gpu_cuda_attribute(const struct gpu_driver *driver, int ordinal,
 		       int attribute)
 {
 	int value = 0;

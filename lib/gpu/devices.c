@@ -75,14 +75,14 @@ static void read_driver(const struct mrg_gpu *gpu, const char *pci,
 
 /* ---- CUDA ---- */
 
-static void judge_dmabuf(const struct mrg_gpu_driver *driver, int ordinal,
+static void judge_dmabuf(const struct gpu_driver *driver, int ordinal,
 			 struct mrg_gpu_cap *cap)
 {
 	char line[256];
 
 	if (!driver->c.dmabuf) {
 		no(cap, "the driver is older than CUDA 11.7");
-	} else if (mrg_cuda_attribute(driver, ordinal, CUDA_DEV_DMABUF)) {
+	} else if (gpu_cuda_attribute(driver, ordinal, CUDA_DEV_DMABUF)) {
 		yes(cap);
 	} else {
 		read_first_line("/proc/driver/nvidia/version", line, sizeof(line));
@@ -112,25 +112,25 @@ static bool has_imex_channel(const struct mrg_gpu *gpu)
 	return found;
 }
 
-static void judge_cuda(struct mrg_gpu *gpu, const struct mrg_gpu_driver *driver,
+static void judge_cuda(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 		       struct mrg_gpu_device *d)
 {
 	judge_dmabuf(driver, d->ordinal, &d->dmabuf);
-	if (mrg_cuda_attribute(driver, d->ordinal, CUDA_DEV_VMM_RDMA))
+	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_VMM_RDMA))
 		yes(&d->vmm_rdma);
 	else
 		no(&d->vmm_rdma, "the driver does not support RDMA to VMM memory on this GPU: use cudaMalloc()");
-	if (mrg_cuda_attribute(driver, d->ordinal, CUDA_DEV_POSIX_FD))
+	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_POSIX_FD))
 		yes(&d->share_fd);
 	else
 		no(&d->share_fd, "the driver gives no file descriptors for VMM memory");
-	if (!mrg_cuda_attribute(driver, d->ordinal, CUDA_DEV_FABRIC))
+	if (!gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_FABRIC))
 		no(&d->fabric, "the GPU has no fabric handles");
 	else if (!has_imex_channel(gpu))
 		no(&d->fabric, "no IMEX channel is open to this process: /dev/nvidia-caps-imex-channels/channel*");
 	else
 		yes(&d->fabric);
-	if (mrg_cuda_attribute(driver, d->ordinal, CUDA_DEV_HOST_PAGE_TABLES))
+	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_HOST_PAGE_TABLES))
 		yes(&d->coherent);
 	else
 		no(&d->coherent, "CPU and GPU have page tables of their own");
@@ -138,7 +138,7 @@ static void judge_cuda(struct mrg_gpu *gpu, const struct mrg_gpu_driver *driver,
 
 /* ---- HIP ---- */
 
-static void judge_hip(const struct mrg_gpu_driver *driver,
+static void judge_hip(const struct gpu_driver *driver,
 		      struct mrg_gpu_device *d)
 {
 	bool dmabuf = true;
@@ -179,7 +179,7 @@ static void lower(char *text)
 			*text = (char)(*text - 'A' + 'a');
 }
 
-static int add_device(struct mrg_gpu *gpu, const struct mrg_gpu_driver *driver,
+static int add_device(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 		      int ordinal, struct mrg_gpu_list *list)
 {
 	struct mrg_gpu_device *d = add(list);
@@ -187,15 +187,15 @@ static int add_device(struct mrg_gpu *gpu, const struct mrg_gpu_driver *driver,
 
 	if (!d)
 		return -ENOMEM;
-	strcpy(d->vendor, mrg_gpu_vendor_name(driver->vendor));
+	strcpy(d->vendor, gpu_vendor_name(driver->vendor));
 	d->ordinal = ordinal;
 	driver->c.device_name(d->name, sizeof(d->name), ordinal);
 	driver->c.device_pci(d->pci, sizeof(d->pci), ordinal);
 	lower(d->pci);
 	driver->c.device_memory(&memory, ordinal);
 	d->memory = memory;
-	mrg_gpu_device_key(driver, ordinal, d->uuid);
-	d->bar = mrg_gpu_bar_size(gpu, d->pci);
+	gpu_device_key(driver, ordinal, d->uuid);
+	d->bar = gpu_bar_size(gpu, d->pci);
 	read_driver(gpu, d->pci, d->driver, sizeof(d->driver));
 	if (driver->vendor == GPU_CUDA)
 		judge_cuda(gpu, driver, d);
@@ -216,13 +216,13 @@ static int add_runtime(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 		       struct mrg_gpu_list *list)
 {
 	struct mrg_gpu_runtime *runtime = &list->runtimes[vendor];
-	struct mrg_gpu_driver *driver;
+	struct gpu_driver *driver;
 	struct mrg_error error = { 0 };
 	int count = 0, ret = 0;
 
-	strcpy(runtime->vendor, mrg_gpu_vendor_name(vendor));
+	strcpy(runtime->vendor, gpu_vendor_name(vendor));
 	kernel_version(vendor, runtime->kernel, sizeof(runtime->kernel));
-	runtime->usable = !mrg_gpu_start(gpu, vendor, &driver);
+	runtime->usable = !gpu_start(gpu, vendor, &driver);
 	runtime->version = gpu->drivers[vendor].version;
 	if (!runtime->usable) {
 		mrg_gpu_last_error(gpu, &error);
@@ -266,7 +266,7 @@ static int add_bare(struct mrg_gpu *gpu, const char *pci,
 		 vendor == VENDOR_NVIDIA ? "NVIDIA" : "AMD", read_hex(gpu, pci, "device"));
 	snprintf(d->pci, sizeof(d->pci), "%.15s", pci);
 	read_driver(gpu, pci, d->driver, sizeof(d->driver));
-	d->bar = mrg_gpu_bar_size(gpu, pci);
+	d->bar = gpu_bar_size(gpu, pci);
 	all_no(d, runtime->usable ? "the runtime does not show it to this process" :
 	       runtime->why);
 	return 0;
@@ -294,7 +294,7 @@ static int add_bare_devices(struct mrg_gpu *gpu, struct mrg_gpu_list *list)
 int mrg_gpu_devices(struct mrg_gpu *gpu, struct mrg_gpu_list *list)
 {
 	struct mrg_gpu_list found = { 0 };
-	int ret = mrg_gpu_check(gpu);
+	int ret = gpu_check(gpu);
 
 	if (ret)
 		return ret;
@@ -304,7 +304,7 @@ int mrg_gpu_devices(struct mrg_gpu *gpu, struct mrg_gpu_list *list)
 		ret = add_bare_devices(gpu, &found);
 	if (ret) {
 		mrg_gpu_list_release(&found);
-		return mrg_gpu_fail(gpu, ret, "list devices", "", "no memory");
+		return gpu_fail(gpu, ret, "list devices", "", "no memory");
 	}
 	*list = found;
 	return 0;

@@ -21,21 +21,21 @@ static void *dl_sym(void *library, const char *name)
 	return dlsym(library, name);
 }
 
-const struct mrg_gpu_loader mrg_gpu_dl_loader = { dl_open, dl_sym };
+const struct gpu_loader gpu_dl_loader = { dl_open, dl_sym };
 
 static bool good_page_size(uint64_t size)
 {
 	return size >= 4096 && !(size & (size - 1));
 }
 
-int mrg_gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
-		      const struct mrg_gpu_loader *loader, const char *nodes)
+int gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
+		      const struct gpu_loader *loader, const char *nodes)
 {
 	const uint32_t known = MRG_GPU_NO_CUDA | MRG_GPU_NO_HIP | MRG_GPU_CONTEXT;
 	struct mrg_gpu_opts o;
 	struct mrg_gpu *gpu;
 
-	if (mrg_opts_copy(&o, sizeof(o), opts) || o.flags & ~known || o.reserved)
+	if (base_opts_copy(&o, sizeof(o), opts) || o.flags & ~known || o.reserved)
 		return -EINVAL;
 	if (!o.page_size)
 		o.page_size = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -63,7 +63,7 @@ int mrg_gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
 
 int mrg_gpu_open(struct mrg_gpu **gpu, const struct mrg_gpu_opts *opts)
 {
-	return mrg_gpu_open_with(gpu, opts, &mrg_gpu_dl_loader, "/dev");
+	return gpu_open_with(gpu, opts, &gpu_dl_loader, "/dev");
 }
 
 /* Libraries stay loaded: neither driver survives dlclose(). */
@@ -72,7 +72,7 @@ void mrg_gpu_close(struct mrg_gpu *gpu)
 	if (!gpu)
 		return;
 	if (gpu->pid == getpid()) {
-		mrg_gpu_drop_contexts(gpu);
+		gpu_drop_contexts(gpu);
 		pthread_mutex_destroy(&gpu->lock);
 	}
 	free(gpu);
@@ -80,30 +80,30 @@ void mrg_gpu_close(struct mrg_gpu *gpu)
 
 int mrg_gpu_last_error(const struct mrg_gpu *gpu, struct mrg_error *error)
 {
-	return mrg_gpu_fail_read(gpu, error);
+	return gpu_fail_read(gpu, error);
 }
 
-int mrg_gpu_check(const struct mrg_gpu *gpu)
+int gpu_check(const struct mrg_gpu *gpu)
 {
 	if (gpu->pid == getpid())
 		return 0;
-	return mrg_gpu_fail(gpu, -ECHILD, "check process",
+	return gpu_fail(gpu, -ECHILD, "check process",
 			    "start the child with exec, or open a handle in it before CUDA or HIP is set up",
 			    "the handle was opened by process %d, and this is its child %d: no GPU driver survives fork()",
 			    (int)gpu->pid, (int)getpid());
 }
 
-const char *mrg_gpu_vendor_name(enum gpu_vendor vendor)
+const char *gpu_vendor_name(enum gpu_vendor vendor)
 {
 	return vendor == GPU_CUDA ? "CUDA" : "HIP";
 }
 
-static int load(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+static int load(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		bool loaded_only)
 {
 	return driver->vendor == GPU_CUDA ?
-		mrg_cuda_load(gpu, driver, loaded_only) :
-		mrg_hip_load(gpu, driver, loaded_only);
+		gpu_cuda_load(gpu, driver, loaded_only) :
+		gpu_hip_load(gpu, driver, loaded_only);
 }
 
 static bool left_out(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
@@ -111,9 +111,9 @@ static bool left_out(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
 	return gpu->flags & (vendor == GPU_CUDA ? MRG_GPU_NO_CUDA : MRG_GPU_NO_HIP);
 }
 
-struct mrg_gpu_driver *mrg_gpu_peek(struct mrg_gpu *gpu, enum gpu_vendor vendor)
+struct gpu_driver *gpu_peek(struct mrg_gpu *gpu, enum gpu_vendor vendor)
 {
-	struct mrg_gpu_driver *driver = &gpu->drivers[vendor];
+	struct gpu_driver *driver = &gpu->drivers[vendor];
 	bool usable;
 
 	if (left_out(gpu, vendor))
@@ -146,7 +146,7 @@ static bool has_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
 }
 
 static int start_failed(const struct mrg_gpu *gpu,
-			const struct mrg_gpu_driver *driver, int result)
+			const struct gpu_driver *driver, int result)
 {
 	const char *remedy = "";
 
@@ -166,20 +166,20 @@ static int start_failed(const struct mrg_gpu *gpu,
 		remedy = "in a PID namespace, mount a /proc of its own";
 		break;
 	}
-	return mrg_gpu_fail(gpu, -ENODEV, "initialise driver", remedy,
+	return gpu_fail(gpu, -ENODEV, "initialise driver", remedy,
 			    "%s() failed with %s", mrg_gpu_call_name(driver, "Init"),
-			    mrg_gpu_result(driver, result).text);
+			    gpu_result(driver, result).text);
 }
 
 static int no_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
 {
-	return mrg_gpu_fail(gpu, -ENODEV, "initialise driver",
+	return gpu_fail(gpu, -ENODEV, "initialise driver",
 			    "load the kernel driver, or give this container its devices",
 			    "this host shows no device node of %s in %s",
-			    mrg_gpu_vendor_name(vendor), gpu->nodes);
+			    gpu_vendor_name(vendor), gpu->nodes);
 }
 
-static int initialise(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
+static int initialise(struct mrg_gpu *gpu, struct gpu_driver *driver)
 {
 	int count, result;
 
@@ -195,33 +195,33 @@ static int initialise(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
 	return result ? start_failed(gpu, driver, result) : 0;
 }
 
-static int start_locked(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver)
+static int start_locked(struct mrg_gpu *gpu, struct gpu_driver *driver)
 {
 	if (!driver->loaded)
 		load(gpu, driver, true);
 	if (!driver->loaded && !has_node(gpu, driver->vendor))
 		return no_node(gpu, driver->vendor);
 	if (!driver->loaded && load(gpu, driver, false))
-		return mrg_gpu_fail(gpu, -ENODEV, "load driver",
+		return gpu_fail(gpu, -ENODEV, "load driver",
 				    "install the GPU's driver, or give this container its libraries",
 				    "%s cannot be loaded",
 				    driver->vendor == GPU_CUDA ? "libcuda.so.1" :
 				    "libamdhip64.so");
 	if (driver->broken)
-		return mrg_gpu_fail(gpu, -ENODEV, "load driver",
+		return gpu_fail(gpu, -ENODEV, "load driver",
 				    "install a newer driver", "%s", driver->why);
 	return initialise(gpu, driver);
 }
 
-int mrg_gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-		  struct mrg_gpu_driver **driver)
+int gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+		  struct gpu_driver **driver)
 {
 	int ret;
 
 	if (left_out(gpu, vendor))
-		return mrg_gpu_fail(gpu, -ENODEV, "load driver", "",
+		return gpu_fail(gpu, -ENODEV, "load driver", "",
 				    "the handle was opened without %s",
-				    mrg_gpu_vendor_name(vendor));
+				    gpu_vendor_name(vendor));
 	pthread_mutex_lock(&gpu->lock);
 	ret = start_locked(gpu, &gpu->drivers[vendor]);
 	pthread_mutex_unlock(&gpu->lock);
@@ -230,7 +230,7 @@ int mrg_gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 	return ret;
 }
 
-static const char *result_name(const struct mrg_gpu_driver *driver, int result)
+static const char *result_name(const struct gpu_driver *driver, int result)
 {
 	const char *name = NULL;
 
@@ -241,18 +241,18 @@ static const char *result_name(const struct mrg_gpu_driver *driver, int result)
 	return name;
 }
 
-struct mrg_gpu_text mrg_gpu_result(const struct mrg_gpu_driver *driver,
+struct gpu_text gpu_result(const struct gpu_driver *driver,
 				   int result)
 {
 	const char *name = result_name(driver, result);
-	struct mrg_gpu_text text;
+	struct gpu_text text;
 
 	snprintf(text.text, sizeof(text.text), "%.48s (%d)",
 		 name ? name : "error", result);
 	return text;
 }
 
-int mrg_gpu_errno(int result)
+int gpu_errno(int result)
 {
 	switch (result) {
 	case GPU_SUCCESS:
@@ -275,7 +275,7 @@ int mrg_gpu_errno(int result)
 	}
 }
 
-bool mrg_gpu_out_of_fds(void)
+bool gpu_out_of_fds(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
 
@@ -286,21 +286,21 @@ bool mrg_gpu_out_of_fds(void)
 	return errno == EMFILE || errno == ENFILE;
 }
 
-int mrg_gpu_fail_call(const struct mrg_gpu *gpu,
-		      const struct mrg_gpu_driver *driver, const char *stage,
+int gpu_fail_call(const struct mrg_gpu *gpu,
+		      const struct gpu_driver *driver, const char *stage,
 		      const char *call, int result)
 {
-	if (result != GPU_INVALID_VALUE && mrg_gpu_out_of_fds())
-		return mrg_gpu_fail(gpu, -EMFILE, stage,
+	if (result != GPU_INVALID_VALUE && gpu_out_of_fds())
+		return gpu_fail(gpu, -EMFILE, stage,
 				    "raise the limit (ulimit -n): file descriptors ran out, GPU memory did not",
 				    "%s() failed with %s, and this process can open no more files",
-				    call, mrg_gpu_result(driver, result).text);
-	return mrg_gpu_fail(gpu, mrg_gpu_errno(result), stage, "",
+				    call, gpu_result(driver, result).text);
+	return gpu_fail(gpu, gpu_errno(result), stage, "",
 			    "%s() failed with %s", call,
-			    mrg_gpu_result(driver, result).text);
+			    gpu_result(driver, result).text);
 }
 
-int mrg_gpu_device_key(const struct mrg_gpu_driver *driver, int ordinal,
+int gpu_device_key(const struct gpu_driver *driver, int ordinal,
 		       uint8_t key[16])
 {
 	struct gpu_uuid uuid;
@@ -314,12 +314,12 @@ int mrg_gpu_device_key(const struct mrg_gpu_driver *driver, int ordinal,
 	}
 	result = driver->c.device_pci(pci, sizeof(pci), ordinal);
 	if (result)
-		return mrg_gpu_errno(result);
+		return gpu_errno(result);
 	memcpy(key, pci, strnlen(pci, 16));
 	return 0;
 }
 
-int mrg_gpu_find_device(struct mrg_gpu *gpu, const struct mrg_gpu_driver *driver,
+int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 			const uint8_t key[16])
 {
 	uint8_t other[16];
@@ -327,9 +327,9 @@ int mrg_gpu_find_device(struct mrg_gpu *gpu, const struct mrg_gpu_driver *driver
 
 	driver->c.device_count(&count);
 	for (int i = 0; i < count; i++)
-		if (!mrg_gpu_device_key(driver, i, other) && !memcmp(key, other, 16))
+		if (!gpu_device_key(driver, i, other) && !memcmp(key, other, 16))
 			return i;
-	return mrg_gpu_fail(gpu, -ENODEV, "find device",
+	return gpu_fail(gpu, -ENODEV, "find device",
 			    driver->vendor == GPU_CUDA ?
 			    "make the owner's GPU visible to this process: CUDA_VISIBLE_DEVICES, and the container's devices" :
 			    "make the owner's GPU visible to this process: HIP_VISIBLE_DEVICES, and the container's devices",

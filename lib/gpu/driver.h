@@ -14,115 +14,115 @@
 #define GPU_MAX_DEVICES	64
 
 /* How libraries are found; tests put doubles here. */
-struct mrg_gpu_loader {
+struct gpu_loader {
 	void *(*open)(const char *name, bool loaded_only);
 	void *(*sym)(void *library, const char *name);
 };
-extern const struct mrg_gpu_loader mrg_gpu_dl_loader;
+extern const struct gpu_loader gpu_dl_loader;
 
 enum gpu_vendor { GPU_CUDA, GPU_HIP, GPU_VENDORS };
 
-struct mrg_gpu_driver {
+struct gpu_driver {
 	enum gpu_vendor vendor;
 	bool loaded;
 	bool broken;		/* loaded, but lacks calls that we need */
 	char why[192];		/* why it is broken */
 	int version;		/* 13000; 60443484 */
-	struct mrg_gpu_calls c;
-	struct cuda_calls cuda;
-	struct hip_calls hip;
-	struct hsa_calls hsa;
+	struct gpu_calls c;
+	struct gpu_cuda_calls cuda;
+	struct gpu_hip_calls hip;
+	struct gpu_hsa_calls hsa;
 };
 
 /* A mapping that lib/share made here: the driver cannot tell it apart. */
-struct mrg_gpu_imported {
+struct gpu_imported {
 	uint64_t addr, size;
-	struct mrg_gpu_imported *next;
+	struct gpu_imported *next;
 };
 
 struct mrg_gpu {
-	const struct mrg_gpu_loader *loader;
+	const struct gpu_loader *loader;
 	uint32_t flags;
 	uint64_t page_size;
 	char sysfs[128];
 	const char *nodes;	/* "/dev": tests look elsewhere */
 	pid_t pid;
 	pthread_mutex_t lock;	/* what follows */
-	struct mrg_gpu_driver drivers[GPU_VENDORS];
+	struct gpu_driver drivers[GPU_VENDORS];
 	void *held[GPU_MAX_DEVICES]; /* primary contexts kept, by ordinal */
-	struct mrg_gpu_imported *imported;
+	struct gpu_imported *imported;
 };
 
 /* error.c */
 
 /**
- * mrg_gpu_fail() - keep why a call fails, for its thread
+ * gpu_fail() - keep why a call fails, for its thread
  * @owner: the public handle
  * Return: @code
  */
 __attribute__((format(printf, 5, 6)))
-int mrg_gpu_fail(const void *owner, int code, const char *stage,
+int gpu_fail(const void *owner, int code, const char *stage,
 		 const char *remedy, const char *format, ...);
-/** mrg_gpu_fail_piece() - the same, about chunk or piece @piece */
+/** gpu_fail_piece() - the same, about chunk or piece @piece */
 __attribute__((format(printf, 6, 7)))
-int mrg_gpu_fail_piece(const void *owner, int code, int piece,
+int gpu_fail_piece(const void *owner, int code, int piece,
 		       const char *stage, const char *remedy,
 		       const char *format, ...);
-/** mrg_gpu_fail_owner() - a failure of @from is @owner's as well */
-void mrg_gpu_fail_owner(const void *from, const void *owner);
-int mrg_gpu_fail_read(const void *owner, struct mrg_error *error);
+/** gpu_fail_owner() - a failure of @from is @owner's as well */
+void gpu_fail_owner(const void *from, const void *owner);
+int gpu_fail_read(const void *owner, struct mrg_error *error);
 
 /* driver.c, cuda.c, hip.c */
 
-int mrg_gpu_open_with(struct mrg_gpu **gpu, const struct mrg_gpu_opts *opts,
-		      const struct mrg_gpu_loader *loader, const char *nodes);
-/** mrg_gpu_check() - -ECHILD in a child after fork */
-int mrg_gpu_check(const struct mrg_gpu *gpu);
-/** mrg_gpu_peek() - the driver, if the process has loaded it; else NULL */
-struct mrg_gpu_driver *mrg_gpu_peek(struct mrg_gpu *gpu, enum gpu_vendor vendor);
-/** mrg_gpu_start() - the driver, loaded and initialised if it must be.
+int gpu_open_with(struct mrg_gpu **gpu, const struct mrg_gpu_opts *opts,
+		      const struct gpu_loader *loader, const char *nodes);
+/** gpu_check() - -ECHILD in a child after fork */
+int gpu_check(const struct mrg_gpu *gpu);
+/** gpu_peek() - the driver, if the process has loaded it; else NULL */
+struct gpu_driver *gpu_peek(struct mrg_gpu *gpu, enum gpu_vendor vendor);
+/** gpu_start() - the driver, loaded and initialised if it must be.
  *  -ENODEV, with the reason in the calling thread's last error. */
-int mrg_gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-		  struct mrg_gpu_driver **driver);
-int mrg_cuda_load(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+int gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+		  struct gpu_driver **driver);
+int gpu_cuda_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		  bool loaded_only);
-int mrg_hip_load(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+int gpu_hip_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		 bool loaded_only);
 
-const char *mrg_gpu_vendor_name(enum gpu_vendor vendor);
-/** mrg_gpu_call_name() - the vendor's name of a call of struct mrg_gpu_calls */
+const char *gpu_vendor_name(enum gpu_vendor vendor);
+/** mrg_gpu_call_name() - the vendor's name of a call of struct gpu_calls */
 #define mrg_gpu_call_name(driver, call) \
 	((driver)->vendor == GPU_CUDA ? "cu" call : "hip" call)
 
-struct mrg_gpu_text {
+struct gpu_text {
 	char text[64];
 };
-/** mrg_gpu_result() - "CUDA_ERROR_INVALID_VALUE (1)" */
-struct mrg_gpu_text mrg_gpu_result(const struct mrg_gpu_driver *driver,
+/** gpu_result() - "CUDA_ERROR_INVALID_VALUE (1)" */
+struct gpu_text gpu_result(const struct gpu_driver *driver,
 				   int result);
-/** mrg_gpu_errno() - the -errno for a driver's result */
-int mrg_gpu_errno(int result);
-/** mrg_gpu_fail_call() - a driver's call failed */
-int mrg_gpu_fail_call(const struct mrg_gpu *gpu,
-		      const struct mrg_gpu_driver *driver, const char *stage,
+/** gpu_errno() - the -errno for a driver's result */
+int gpu_errno(int result);
+/** gpu_fail_call() - a driver's call failed */
+int gpu_fail_call(const struct mrg_gpu *gpu,
+		      const struct gpu_driver *driver, const char *stage,
 		      const char *call, int result);
-/** mrg_gpu_out_of_fds() - whether this process can open no file any more */
-bool mrg_gpu_out_of_fds(void);
+/** gpu_out_of_fds() - whether this process can open no file any more */
+bool gpu_out_of_fds(void);
 
-/** mrg_gpu_device_key() - 16 bytes that name a device in any process: its UUID,
+/** gpu_device_key() - 16 bytes that name a device in any process: its UUID,
  *  else its PCI address */
-int mrg_gpu_device_key(const struct mrg_gpu_driver *driver, int ordinal,
+int gpu_device_key(const struct gpu_driver *driver, int ordinal,
 		       uint8_t key[16]);
-/** mrg_gpu_find_device() - the ordinal with that key; -ENODEV */
-int mrg_gpu_find_device(struct mrg_gpu *gpu, const struct mrg_gpu_driver *driver,
+/** gpu_find_device() - the ordinal with that key; -ENODEV */
+int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 			const uint8_t key[16]);
-int mrg_cuda_attribute(const struct mrg_gpu_driver *driver, int ordinal,
+int gpu_cuda_attribute(const struct gpu_driver *driver, int ordinal,
 		       int attribute);
 
 /* context.c: a device is current from enter to leave */
 
-struct mrg_gpu_scope {
-	struct mrg_gpu_driver *driver;
+struct gpu_scope {
+	struct gpu_driver *driver;
 	bool pushed;
 	bool retained;
 	int ordinal;
@@ -131,36 +131,36 @@ struct mrg_gpu_scope {
 };
 
 /**
- * mrg_gpu_enter() - make a context of device @ordinal current
+ * gpu_enter() - make a context of device @ordinal current
  * @ctx: CUDA: the pointer's own context, or NULL
  *
  * Nothing is pushed where one of that device is current already.
  * Return: 0; -ENOTCONN where the device has none (see MRG_GPU_CONTEXT), -EIO.
  */
-int mrg_gpu_enter(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
-		  int ordinal, void *ctx, struct mrg_gpu_scope *scope);
-/** mrg_gpu_enter_at() - the same, with the context that @addr was allocated in */
-int mrg_gpu_enter_at(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
-		     int ordinal, uint64_t addr, struct mrg_gpu_scope *scope);
-/** mrg_gpu_leave() - give back what enter took; keeps errno */
-void mrg_gpu_leave(struct mrg_gpu_scope *scope);
-void mrg_gpu_drop_contexts(struct mrg_gpu *gpu);
+int gpu_enter(struct mrg_gpu *gpu, struct gpu_driver *driver,
+		  int ordinal, void *ctx, struct gpu_scope *scope);
+/** gpu_enter_at() - the same, with the context that @addr was allocated in */
+int gpu_enter_at(struct mrg_gpu *gpu, struct gpu_driver *driver,
+		     int ordinal, uint64_t addr, struct gpu_scope *scope);
+/** gpu_leave() - give back what enter took; keeps errno */
+void gpu_leave(struct gpu_scope *scope);
+void gpu_drop_contexts(struct mrg_gpu *gpu);
 
 /* chunks.c, hostmem.c */
 
-/** mrg_gpu_walk() - fill in the chunks of VMM memory.  0 or -errno. */
-int mrg_gpu_walk(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+/** gpu_walk() - fill in the chunks of VMM memory.  0 or -errno. */
+int gpu_walk(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		 uint64_t addr, uint64_t length, struct mrg_mem *mem);
-uint64_t mrg_gpu_buffer_id(const struct mrg_gpu_driver *driver, uint64_t addr);
-/** mrg_host_classify() - what /proc/self/maps says of a range.
+uint64_t gpu_buffer_id(const struct gpu_driver *driver, uint64_t addr);
+/** gpu_host_classify() - what /proc/self/maps says of a range.
  *  @use_ioctl: ask PROCMAP_QUERY first (Linux 6.11) */
-int mrg_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
+int gpu_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 		      bool use_ioctl, struct mrg_mem *mem);
 
 /* pci.c */
 
-/** mrg_gpu_bar_size() - size of the memory BAR (BAR1 of NVIDIA's, BAR0 of
+/** gpu_bar_size() - size of the memory BAR (BAR1 of NVIDIA's, BAR0 of
  *  AMD's) of a PCI function; 0 where not known */
-uint64_t mrg_gpu_bar_size(const struct mrg_gpu *gpu, const char *pci);
+uint64_t gpu_bar_size(const struct mrg_gpu *gpu, const char *pci);
 
 #endif

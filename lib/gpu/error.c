@@ -28,7 +28,7 @@ static int keep(const void *owner, int code, int piece, const char *stage,
 	return code;
 }
 
-int mrg_gpu_fail(const void *owner, int code, const char *stage,
+int gpu_fail(const void *owner, int code, const char *stage,
 		 const char *remedy, const char *format, ...)
 {
 	va_list args;
@@ -39,7 +39,7 @@ int mrg_gpu_fail(const void *owner, int code, const char *stage,
 	return code;
 }
 
-int mrg_gpu_fail_piece(const void *owner, int code, int piece,
+int gpu_fail_piece(const void *owner, int code, int piece,
 		       const char *stage, const char *remedy,
 		       const char *format, ...)
 {
@@ -51,13 +51,13 @@ int mrg_gpu_fail_piece(const void *owner, int code, int piece,
 	return code;
 }
 
-void mrg_gpu_fail_owner(const void *from, const void *owner)
+void gpu_fail_owner(const void *from, const void *owner)
 {
 	if (last.owner == from)
 		last.owner = owner;
 }
 
-int mrg_gpu_fail_read(const void *owner, struct mrg_error *error)
+int gpu_fail_read(const void *owner, struct mrg_error *error)
 {
 	if (!owner || last.owner != owner || !last.error.code)
 		return -ENODATA;

@@ -18,8 +18,8 @@ struct symbol {
 
 #define OLDEST	50700000	/* before, hipMemAllocationProp is laid out otherwise */
 
-#define CALL(field, name)  { name, offsetof(struct mrg_gpu_driver, field), false }
-#define MAYBE(field, name) { name, offsetof(struct mrg_gpu_driver, field), true }
+#define CALL(field, name)  { name, offsetof(struct gpu_driver, field), false }
+#define MAYBE(field, name) { name, offsetof(struct gpu_driver, field), true }
 
 /* hipMemGetHandleForAddressRange came with ROCm 7.0. */
 static const struct symbol symbols[] = {
@@ -62,7 +62,7 @@ static const struct symbol hsa_symbols[] = {
 	MAYBE(hsa.system_info, "hsa_system_get_info"),
 };
 
-static bool resolve(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+static bool resolve(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		    void *library, const struct symbol *table, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -95,7 +95,7 @@ static void *open_hip(struct mrg_gpu *gpu, bool loaded_only)
 	return library;
 }
 
-int mrg_hip_load(struct mrg_gpu *gpu, struct mrg_gpu_driver *driver,
+int gpu_hip_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		 bool loaded_only)
 {
 	void *library = open_hip(gpu, loaded_only);

@@ -171,7 +171,7 @@ static int walk_by_text(const struct mrg_gpu *gpu, uint64_t addr, uint64_t end,
 	return 0;
 }
 
-int mrg_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
+int gpu_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 		      bool use_ioctl, struct mrg_mem *mem)
 {
 	int ret = -ENOTTY;
@@ -182,7 +182,7 @@ int mrg_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 	if (ret == -ENOTTY || ret == -EINVAL)
 		ret = walk_by_text(gpu, addr, addr + length, mem);
 	if (ret)
-		return mrg_gpu_fail(gpu, ret, "classify", "mount /proc",
+		return gpu_fail(gpu, ret, "classify", "mount /proc",
 				    "/proc/self/maps cannot be read: %s", strerror(-ret));
 	if (mem->kind == MRG_MEM_HOST_PINNED) {
 		mem->rdma = MRG_RDMA_YES;

@@ -13,7 +13,7 @@
  * The largest memory BAR: NVIDIA's BAR1 and AMD's BAR0 are the windows into
  * device memory, and no other comes near their size.
  */
-uint64_t mrg_gpu_bar_size(const struct mrg_gpu *gpu, const char *pci)
+uint64_t gpu_bar_size(const struct mrg_gpu *gpu, const char *pci)
 {
 	uint64_t start, end, flags, largest = 0;
 	char path[224], name[16] = "";

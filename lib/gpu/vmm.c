@@ -18,7 +18,7 @@
 
 static int stale(const struct mrg_gpu *gpu, uint64_t addr)
 {
-	return mrg_gpu_fail(gpu, -ESTALE, "export chunk",
+	return gpu_fail(gpu, -ESTALE, "export chunk",
 			    "publish the range again",
 			    "the memory at 0x%llx was freed or mapped anew since it was published",
 			    (unsigned long long)addr);
@@ -26,16 +26,16 @@ static int stale(const struct mrg_gpu *gpu, uint64_t addr)
 
 /* The id is read while the handle is held: if it is the published one, so is
  * the handle. */
-int mrg_gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+int gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 			 uint64_t addr, uint64_t id, int *out)
 {
-	struct mrg_gpu_driver *driver = &gpu->drivers[vendor];
+	struct gpu_driver *driver = &gpu->drivers[vendor];
 	uint64_t handle;
 	int result, fd = -1;
 
 	if (driver->c.retain(&handle, addr))
 		return stale(gpu, addr);
-	if (id && mrg_gpu_buffer_id(driver, addr) != id) {
+	if (id && gpu_buffer_id(driver, addr) != id) {
 		driver->c.release(handle);
 		return stale(gpu, addr);
 	}
@@ -44,37 +44,37 @@ int mrg_gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 	if (!result && fd < 0)
 		result = GPU_UNKNOWN;
 	if (result)
-		return mrg_gpu_fail_call(gpu, driver, "export chunk",
+		return gpu_fail_call(gpu, driver, "export chunk",
 					 mrg_gpu_call_name(driver, "MemExportToShareableHandle"),
 					 result);
 	*out = fd;
 	return 0;
 }
 
-int mrg_gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
+int gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
 		       uint64_t base, uint64_t id, struct gpu_ipc_handle *handle)
 {
-	struct mrg_gpu_driver *driver = &gpu->drivers[vendor];
-	struct mrg_gpu_scope scope;
+	struct gpu_driver *driver = &gpu->drivers[vendor];
+	struct gpu_scope scope;
 	int result, ret;
 
-	ret = mrg_gpu_enter_at(gpu, driver, device, base, &scope);
+	ret = gpu_enter_at(gpu, driver, device, base, &scope);
 	if (ret)
 		return ret;
 	result = driver->c.ipc_get(handle, base);
-	if (id && mrg_gpu_buffer_id(driver, base) != id)
+	if (id && gpu_buffer_id(driver, base) != id)
 		ret = stale(gpu, base);
-	mrg_gpu_leave(&scope);
+	gpu_leave(&scope);
 	if (ret)
 		return ret;
 	if (result == GPU_INVALID_VALUE)
-		return mrg_gpu_fail(gpu, -EOPNOTSUPP, "export handle",
+		return gpu_fail(gpu, -EOPNOTSUPP, "export handle",
 				    "share memory in the process that allocated it",
 				    "%s() refuses the memory at 0x%llx: it was imported from another process",
 				    mrg_gpu_call_name(driver, "IpcGetMemHandle"),
 				    (unsigned long long)base);
 	if (result)
-		return mrg_gpu_fail_call(gpu, driver, "export handle",
+		return gpu_fail_call(gpu, driver, "export handle",
 					 mrg_gpu_call_name(driver, "IpcGetMemHandle"),
 					 result);
 	return 0;
@@ -93,7 +93,7 @@ static struct gpu_prop device_prop(int device)
 	return prop;
 }
 
-int mrg_gpu_window_granule(struct mrg_gpu_window *window, uint64_t *granule)
+int gpu_window_granule(struct gpu_window *window, uint64_t *granule)
 {
 	struct gpu_prop prop = device_prop(window->device);
 	size_t size = 0;
@@ -101,43 +101,43 @@ int mrg_gpu_window_granule(struct mrg_gpu_window *window, uint64_t *granule)
 
 	result = window->driver->c.granularity(&size, &prop, GPU_GRANULARITY_MIN);
 	if (result)
-		return mrg_gpu_fail_call(window->gpu, window->driver, "reserve",
+		return gpu_fail_call(window->gpu, window->driver, "reserve",
 					 mrg_gpu_call_name(window->driver, "MemGetAllocationGranularity"),
 					 result);
 	*granule = size;
 	return 0;
 }
 
-int mrg_gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 			const uint8_t key[16], int device, uint64_t size,
-			struct mrg_gpu_window *window)
+			struct gpu_window *window)
 {
 	uint64_t granule;
 	int result, ret;
 
 	memset(window, 0, sizeof(*window));
 	window->gpu = gpu;
-	ret = mrg_gpu_start(gpu, vendor, &window->driver);
+	ret = gpu_start(gpu, vendor, &window->driver);
 	if (ret)
 		return ret;
-	ret = mrg_gpu_find_device(gpu, window->driver, key);
+	ret = gpu_find_device(gpu, window->driver, key);
 	if (ret < 0)
 		return ret;
 	window->owner = ret;
 	window->device = device < 0 ? ret : device;
-	ret = mrg_gpu_window_granule(window, &granule);
+	ret = gpu_window_granule(window, &granule);
 	if (ret)
 		return ret;
 	result = window->driver->c.reserve(&window->addr, size, granule, 0, 0);
 	if (result)
-		return mrg_gpu_fail_call(gpu, window->driver, "reserve",
+		return gpu_fail_call(gpu, window->driver, "reserve",
 					 mrg_gpu_call_name(window->driver, "MemAddressReserve"),
 					 result);
 	window->size = size;
 	return 0;
 }
 
-static int grow(struct mrg_gpu_window *window)
+static int grow(struct gpu_window *window)
 {
 	size_t room = window->room ? window->room * 2 : 64;
 	uint64_t *sizes;
@@ -159,7 +159,7 @@ static int grow(struct mrg_gpu_window *window)
 
 /* CUDA takes the number by value, where 0 would be taken for NULL on ROCm: the
  * descriptor is above 2 already. */
-static int import(const struct mrg_gpu_driver *driver, int fd, uint64_t *handle)
+static int import(const struct gpu_driver *driver, int fd, uint64_t *handle)
 {
 	void *os_handle = (void *)(uintptr_t)fd;
 
@@ -170,7 +170,7 @@ static int import(const struct mrg_gpu_driver *driver, int fd, uint64_t *handle)
 
 /* Some ROCm releases put the import off until the mapping gets access, so
  * there the descriptor stays open until then. */
-static void settle_fd(struct mrg_gpu_window *window, int fd)
+static void settle_fd(struct gpu_window *window, int fd)
 {
 	if (window->driver->vendor == GPU_HIP)
 		window->fds[window->held++] = fd;
@@ -178,21 +178,21 @@ static void settle_fd(struct mrg_gpu_window *window, int fd)
 		close(fd);
 }
 
-static int add_failed(struct mrg_gpu_window *window, const char *call, int result)
+static int add_failed(struct gpu_window *window, const char *call, int result)
 {
-	return mrg_gpu_fail_call(window->gpu, window->driver, "import chunk", call,
+	return gpu_fail_call(window->gpu, window->driver, "import chunk", call,
 				 result);
 }
 
-int mrg_gpu_window_add(struct mrg_gpu_window *window, int fd, uint64_t size)
+int gpu_window_add(struct gpu_window *window, int fd, uint64_t size)
 {
-	const struct mrg_gpu_driver *driver = window->driver;
+	const struct gpu_driver *driver = window->driver;
 	uint64_t handle;
 	int result;
 
 	if (size > window->size - window->filled || grow(window)) {
 		close(fd);
-		return mrg_gpu_fail(window->gpu, -ENOMEM, "import chunk", "",
+		return gpu_fail(window->gpu, -ENOMEM, "import chunk", "",
 				    "no room for a chunk of %llu bytes",
 				    (unsigned long long)size);
 	}
@@ -210,14 +210,14 @@ int mrg_gpu_window_add(struct mrg_gpu_window *window, int fd, uint64_t size)
 	return 0;
 }
 
-static void close_held(struct mrg_gpu_window *window)
+static void close_held(struct gpu_window *window)
 {
 	while (window->held)
 		close(window->fds[--window->held]);
 }
 
 /* HIP before 2026 refuses ranges over several chunks. */
-static int set_access(struct mrg_gpu_window *window, int device, size_t first,
+static int set_access(struct gpu_window *window, int device, size_t first,
 		      uint64_t from)
 {
 	struct gpu_access access = {
@@ -236,7 +236,7 @@ static int set_access(struct mrg_gpu_window *window, int device, size_t first,
 	return result;
 }
 
-int mrg_gpu_window_settle(struct mrg_gpu_window *window)
+int gpu_window_settle(struct gpu_window *window)
 {
 	int result;
 
@@ -245,20 +245,20 @@ int mrg_gpu_window_settle(struct mrg_gpu_window *window)
 	result = set_access(window, window->device, window->ready_count, window->ready);
 	close_held(window);
 	if (result)
-		return mrg_gpu_fail(window->gpu, mrg_gpu_errno(result), "set access",
+		return gpu_fail(window->gpu, gpu_errno(result), "set access",
 				    "use a device that is a peer of the one that the memory is on",
 				    "%s() for device %d failed with %s",
 				    mrg_gpu_call_name(window->driver, "MemSetAccess"),
 				    window->device,
-				    mrg_gpu_result(window->driver, result).text);
+				    gpu_result(window->driver, result).text);
 	window->ready = window->filled;
 	window->ready_count = window->count;
 	return 0;
 }
 
-static int give_peers(struct mrg_gpu_window *window)
+static int give_peers(struct gpu_window *window)
 {
-	const struct mrg_gpu_driver *driver = window->driver;
+	const struct gpu_driver *driver = window->driver;
 	int count = 0, can, given = 0;
 
 	driver->c.device_count(&count);
@@ -272,7 +272,7 @@ static int give_peers(struct mrg_gpu_window *window)
 	return given;
 }
 
-static void note_import(struct mrg_gpu_window *window)
+static void note_import(struct gpu_window *window)
 {
 	struct mrg_gpu *gpu = window->gpu;
 
@@ -285,15 +285,15 @@ static void note_import(struct mrg_gpu_window *window)
 	pthread_mutex_unlock(&gpu->lock);
 }
 
-int mrg_gpu_window_finish(struct mrg_gpu_window *window, bool all)
+int gpu_window_finish(struct gpu_window *window, bool all)
 {
 	note_import(window);
 	return 1 + (all ? give_peers(window) : 0);
 }
 
-static void forget_import(struct mrg_gpu_window *window)
+static void forget_import(struct gpu_window *window)
 {
-	struct mrg_gpu_imported **at = &window->gpu->imported;
+	struct gpu_imported **at = &window->gpu->imported;
 
 	pthread_mutex_lock(&window->gpu->lock);
 	while (window->noted && *at && *at != &window->note)
@@ -303,7 +303,7 @@ static void forget_import(struct mrg_gpu_window *window)
 	pthread_mutex_unlock(&window->gpu->lock);
 }
 
-void mrg_gpu_window_close(struct mrg_gpu_window *window)
+void gpu_window_close(struct gpu_window *window)
 {
 	uint64_t at = window->addr;
 
@@ -320,46 +320,46 @@ void mrg_gpu_window_close(struct mrg_gpu_window *window)
 	memset(window, 0, sizeof(*window));
 }
 
-static unsigned int lazy_peer_flag(const struct mrg_gpu_driver *driver)
+static unsigned int lazy_peer_flag(const struct gpu_driver *driver)
 {
 	return driver->vendor == GPU_HIP && driver->version < 60000000 ?
 		HIP5_IPC_LAZY_PEER : GPU_IPC_LAZY_PEER;
 }
 
-int mrg_gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 		       const uint8_t key[16], const struct gpu_ipc_handle *handle,
 		       int *device, uint64_t *addr)
 {
-	struct mrg_gpu_driver *driver;
-	struct mrg_gpu_scope scope;
+	struct gpu_driver *driver;
+	struct gpu_scope scope;
 	int result, ret;
 
-	ret = mrg_gpu_start(gpu, vendor, &driver);
+	ret = gpu_start(gpu, vendor, &driver);
 	if (ret)
 		return ret;
-	*device = mrg_gpu_find_device(gpu, driver, key);
+	*device = gpu_find_device(gpu, driver, key);
 	if (*device < 0)
 		return *device;
-	ret = mrg_gpu_enter(gpu, driver, *device, NULL, &scope);
+	ret = gpu_enter(gpu, driver, *device, NULL, &scope);
 	if (ret)
 		return ret;
 	result = driver->c.ipc_open(addr, *handle, lazy_peer_flag(driver));
-	mrg_gpu_leave(&scope);
+	gpu_leave(&scope);
 	if (result)
-		return mrg_gpu_fail_call(gpu, driver, "import handle",
+		return gpu_fail_call(gpu, driver, "import handle",
 					 mrg_gpu_call_name(driver, "IpcOpenMemHandle"),
 					 result);
 	return 0;
 }
 
-void mrg_gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
+void gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
 			 uint64_t addr)
 {
-	struct mrg_gpu_driver *driver = &gpu->drivers[vendor];
-	struct mrg_gpu_scope scope;
+	struct gpu_driver *driver = &gpu->drivers[vendor];
+	struct gpu_scope scope;
 
-	if (mrg_gpu_enter(gpu, driver, device, NULL, &scope))
+	if (gpu_enter(gpu, driver, device, NULL, &scope))
 		return;
 	driver->c.ipc_close(addr);
-	mrg_gpu_leave(&scope);
+	gpu_leave(&scope);
 }

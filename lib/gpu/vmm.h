@@ -9,26 +9,26 @@
 #include "gpu/driver.h"
 
 /**
- * mrg_gpu_export_chunk() - a fresh file descriptor for the chunk at @addr
+ * gpu_export_chunk() - a fresh file descriptor for the chunk at @addr
  * @id: the id that it must have still; 0 = the driver has none
  * @fd: OUT close-on-exec; the caller's
  *
  * Return: 0; -ESTALE (another mapping is there now, or none); -EMFILE; -EIO...
  */
-int mrg_gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+int gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 			 uint64_t addr, uint64_t id, int *fd);
 
 /**
- * mrg_gpu_ipc_export() - the IPC handle of the allocation at @base
+ * gpu_ipc_export() - the IPC handle of the allocation at @base
  * Return: 0; -ESTALE; -EOPNOTSUPP (imported memory)
  */
-int mrg_gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
+int gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
 		       uint64_t base, uint64_t id, struct gpu_ipc_handle *handle);
 
 /* A reserved address range that is filled chunk by chunk. */
-struct mrg_gpu_window {
+struct gpu_window {
 	struct mrg_gpu *gpu;
-	struct mrg_gpu_driver *driver;
+	struct gpu_driver *driver;
 	int owner;		/* the device that the memory is on */
 	int device;		/* access first for this one */
 	uint64_t addr, size;	/* reserved */
@@ -39,43 +39,43 @@ struct mrg_gpu_window {
 	size_t ready_count;
 	int *fds;		/* HIP: kept until access is set */
 	size_t held;
-	struct mrg_gpu_imported note;
+	struct gpu_imported note;
 	bool noted;
 };
 
 /**
- * mrg_gpu_window_open() - reserve @size bytes
+ * gpu_window_open() - reserve @size bytes
  * @device: ordinal; -1: that with @key
  * Return: 0; -ENODEV; -EINVAL (sizes that are no multiples of @granularity...)
  */
-int mrg_gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 			const uint8_t key[16], int device, uint64_t size,
-			struct mrg_gpu_window *window);
-/** mrg_gpu_window_granule() - what every chunk's size is a multiple of */
-int mrg_gpu_window_granule(struct mrg_gpu_window *window, uint64_t *granule);
-/** mrg_gpu_window_add() - map the chunk behind @fd at the end of what is there.
+			struct gpu_window *window);
+/** gpu_window_granule() - what every chunk's size is a multiple of */
+int gpu_window_granule(struct gpu_window *window, uint64_t *granule);
+/** gpu_window_add() - map the chunk behind @fd at the end of what is there.
  *  Takes @fd over, also when it fails. */
-int mrg_gpu_window_add(struct mrg_gpu_window *window, int fd, uint64_t size);
+int gpu_window_add(struct gpu_window *window, int fd, uint64_t size);
 /**
- * mrg_gpu_window_settle() - give the own device access to what was added
+ * gpu_window_settle() - give the own device access to what was added
  *
  * Best done every few chunks: it then overlaps with the owner's exporting (1,500
  * chunks of 2 MiB on an H200: 169 ms against 202 ms with one call at the end).
  * Return: 0 or -errno.
  */
-int mrg_gpu_window_settle(struct mrg_gpu_window *window);
-/** mrg_gpu_window_finish() - the last chunk is in; with @all, give each peer
+int gpu_window_settle(struct gpu_window *window);
+/** gpu_window_finish() - the last chunk is in; with @all, give each peer
  *  device access that can have it.  Return: how many devices have it. */
-int mrg_gpu_window_finish(struct mrg_gpu_window *window, bool all);
-/** mrg_gpu_window_close() - unmap chunk by chunk, free the range */
-void mrg_gpu_window_close(struct mrg_gpu_window *window);
+int gpu_window_finish(struct gpu_window *window, bool all);
+/** gpu_window_close() - unmap chunk by chunk, free the range */
+void gpu_window_close(struct gpu_window *window);
 
-/** mrg_gpu_ipc_import() - map an allocation by its IPC handle, on the device
+/** gpu_ipc_import() - map an allocation by its IPC handle, on the device
  *  with @key.  Return: 0; -ENODEV, -ENOTCONN, -EIO... */
-int mrg_gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor,
+int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 		       const uint8_t key[16], const struct gpu_ipc_handle *handle,
 		       int *device, uint64_t *addr);
-void mrg_gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
+void gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
 			 uint64_t addr);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * The functions that programs are bound to in place of verbs'.  What the guard
  * does around a call is in guard.c; here each call is brought into one form, and
- * the real function found.
+ * the guard_real function found.
  *
  * Each exists once for the library that the program was linked with, and once
- * for each library that the audit library may meet (real.h).
+ * for each library that the audit library may meet (guard_real.h).
  */
 #include <errno.h>
 
@@ -25,11 +25,11 @@ static struct ibv_mr *no_function(void)
 }
 
 #define CALL(type, lib, fn, ...) ({					\
-	type *call_ = (type *)real(lib, fn);				\
+	type *call_ = (type *)guard_real(lib, fn);				\
 	call_ ? call_(__VA_ARGS__) : no_function();			\
 })
 
-struct ibv_mr *entry_call_real(const struct guard_request *r)
+struct ibv_mr *guard_call_real(const struct guard_request *r)
 {
 	void *addr = (void *)(uintptr_t)r->addr;
 	int access = (int)r->access;
@@ -99,7 +99,7 @@ static struct ibv_mr *reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd,
 		.access = (unsigned int)access };
 
 	/* How programs ask whether there are DMA-BUF MRs at all. */
-	return fd < 0 ? entry_call_real(&r) : guard_register(&r);
+	return fd < 0 ? guard_call_real(&r) : guard_register(&r);
 }
 
 static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd,
@@ -111,7 +111,7 @@ static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd,
 		.offset = offset, .iova = iova, .length = length,
 		.access = (unsigned int)access, .mlx5_access = mlx5_access };
 
-	return fd < 0 ? entry_call_real(&r) : guard_register(&r);
+	return fd < 0 ? guard_call_real(&r) : guard_register(&r);
 }
 
 /* What the mask does not name verbs refuses by itself, or knows better. */
@@ -134,7 +134,7 @@ static struct ibv_mr *reg_mr_ex(unsigned int lib, struct ibv_pd *pd,
 		r.offset = attr->fd_offset;
 	if (!(mask & (GUARD_MASK_ADDR | GUARD_MASK_FD)) ||
 	    ((mask & GUARD_MASK_FD) && attr->fd < 0))
-		return entry_call_real(&r);
+		return guard_call_real(&r);
 	return guard_register(&r);
 }
 
@@ -146,7 +146,7 @@ static int rereg_mr(unsigned int lib, struct ibv_mr *mr, int flags, struct ibv_p
 		.pd = flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd,
 		.addr = (uintptr_t)addr, .iova = (uintptr_t)addr, .length = length,
 		.access = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : 0 };
-	real_rereg_mr *call = real(lib, REAL_REREG_MR);
+	real_rereg_mr *call = guard_real(lib, REAL_REREG_MR);
 	int ret;
 
 	if (!call) {
@@ -166,7 +166,7 @@ static int rereg_mr(unsigned int lib, struct ibv_mr *mr, int flags, struct ibv_p
 
 static int dereg_mr(unsigned int lib, struct ibv_mr *mr)
 {
-	real_dereg_mr *call = real(lib, REAL_DEREG_MR);
+	real_dereg_mr *call = guard_real(lib, REAL_DEREG_MR);
 	struct guard_leave leave;
 	int ret;
 
@@ -180,7 +180,7 @@ static int dereg_mr(unsigned int lib, struct ibv_mr *mr)
 
 static int fork_init(unsigned int lib)
 {
-	real_fork_init *call = real(lib, REAL_FORK_INIT);
+	real_fork_init *call = guard_real(lib, REAL_FORK_INIT);
 
 	if (!guard_fork_wanted())
 		return 0;
@@ -312,6 +312,6 @@ ENTRIES(1)
 ENTRIES(2)
 ENTRIES(3)
 
-void *const real_entries[REAL_LIBRARIES][REAL_GUARDED] = {
+void *const guard_real_entries[REAL_LIBRARIES][REAL_GUARDED] = {
 	TABLE(1), TABLE(2), TABLE(3),
 };

@@ -5,8 +5,8 @@
 
 #include "guard/judge.h"
 
-/** entry_call_real() - the call as the program made it */
-struct ibv_mr *entry_call_real(const struct guard_request *req);
+/** guard_call_real() - the call as the program made it */
+struct ibv_mr *guard_call_real(const struct guard_request *req);
 
 /** guard_register() - judge, register or refuse, and list it.  errno as verbs
  *  leaves it; EOPNOTSUPP where it would wrap, ENOMEM where VMAs run out */

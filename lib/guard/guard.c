@@ -33,7 +33,7 @@ static struct ibv_mr *call_inner(const struct guard_request *req)
 	struct guard_request same = *req;
 
 	same.lib = guard_thread.current->lib;
-	return entry_call_real(&same);
+	return guard_call_real(&same);
 }
 
 /* A signal handler that registers memory comes back to what it interrupted. */
@@ -44,7 +44,7 @@ static struct ibv_mr *call_outer(const struct guard_request *req, int entry_errn
 
 	guard_thread.current = req;
 	errno = entry_errno;
-	mr = entry_call_real(req);
+	mr = guard_call_real(req);
 	guard_thread.current = outer;
 	return mr;
 }
@@ -137,7 +137,7 @@ static bool permit(struct guard_process *p, const struct guard_request *req,
 	const char *remedy = risk ? risk_remedy : unknown_remedy;
 
 	if (p->policy.at_risk == GUARD_OBSERVE)
-		output_finding(p, req, finding, "", "");
+		guard_output_finding(p, req, finding, "", "");
 	if (!risk && finding->verdict != MRG_VERDICT_UNKNOWN)
 		return true;
 	if (action == GUARD_REFUSE) {
@@ -145,14 +145,14 @@ static bool permit(struct guard_process *p, const struct guard_request *req,
 		close_event(new_event(p, GUARD_EVENT_REFUSED, req, finding->verdict,
 				      EOPNOTSUPP),
 			    cause_of(finding), remedy);
-		output_finding(p, req, finding, "refused", remedy);
+		guard_output_finding(p, req, finding, "refused", remedy);
 		return false;
 	}
 	guard_count(&p->state->let_pass, req->length);
 	close_event(new_event(p, GUARD_EVENT_LET_PASS, req, finding->verdict, 0),
 		    cause_of(finding), remedy);
 	if (action == GUARD_ALLOW && (risk || first_of_its_kind(p)))
-		output_finding(p, req, finding, "let pass", remedy);
+		guard_output_finding(p, req, finding, "let pass", remedy);
 	return true;
 }
 
@@ -187,7 +187,7 @@ static bool has_room(struct guard_process *p, const struct guard_request *req)
 
 	if (!guard_enter(&cancel))
 		return true;
-	ret = headroom_check(&p->room, marks_pages(p, req) ? VMAS_PER_MARK : 0, &error);
+	ret = region_headroom_check(&p->room, marks_pages(p, req) ? VMAS_PER_MARK : 0, &error);
 	note_vmas(p);
 	guard_leave(cancel);
 	if (!ret)
@@ -196,7 +196,7 @@ static bool has_room(struct guard_process *p, const struct guard_request *req)
 	close_event(new_event(p, GUARD_EVENT_NO_ROOM, req, MRG_VERDICT_UNKNOWN,
 			      p->policy.at_risk == GUARD_REFUSE ? ENOMEM : 0),
 		    error.cause, error.remedy);
-	output_line(p, "mrguard: ",
+	guard_output_line(p, "mrguard: ",
 		    p->policy.at_risk == GUARD_REFUSE ? "refused " : "close to its end: ",
 		    guard_call_name(req->call), ". ", error.cause, " ", error.remedy, NULL);
 	return p->policy.at_risk != GUARD_REFUSE;
@@ -280,7 +280,7 @@ struct ibv_mr *guard_register(const struct guard_request *req)
 	p = guard_process();
 	if (!p) {
 		errno = entry_errno;
-		return entry_call_real(req);
+		return guard_call_real(req);
 	}
 	if (!allowed(p, req, &finding))
 		return NULL;

@@ -151,25 +151,25 @@ static void judge_dmabuf(struct guard_process *p, const struct guard_request *re
 static bool look_at_range(const struct guard_process *p, uint64_t start, uint64_t end,
 			  bool *huge, bool *device)
 {
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
+	struct host_maps_vma vma;
+	struct host_maps maps;
 	uint64_t covered = start;
 	char path[PATH_MAX];
 
 	*huge = *device = false;
 	/* For smaps the kernel walks page tables: only for what may wrap. */
 	snprintf(path, sizeof(path), "%s/self/smaps", p->ctx->env->proc);
-	if (mrg_maps_open(&maps, path))
+	if (host_maps_open(&maps, path))
 		return false;
-	while (mrg_maps_next(&maps, &vma) == 1 && vma.start < end) {
+	while (host_maps_next(&maps, &vma) == 1 && vma.start < end) {
 		if (vma.end <= start)
 			continue;
 		if (vma.start <= covered)
 			covered = vma.end;
-		*huge |= (vma.flags & MRG_MF_HUGETLB) != 0;
-		*device |= (vma.flags & (MRG_MF_IO | MRG_MF_PFNMAP | MRG_MF_MIXEDMAP)) != 0;
+		*huge |= (vma.flags & HOST_MF_HUGETLB) != 0;
+		*device |= (vma.flags & (HOST_MF_IO | HOST_MF_PFNMAP | HOST_MF_MIXEDMAP)) != 0;
 	}
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	*device |= covered < end;
 	return true;
 }

@@ -10,7 +10,7 @@ struct guard_mr_init_attr;
 /* A registration as the program asked for it. */
 struct guard_request {
 	enum guard_call call;
-	unsigned int lib;	/* whose function was called, see real.h */
+	unsigned int lib;	/* whose function was called, see guard_real.h */
 	struct ibv_pd *pd;
 	int fd;			/* -1: ordinary memory */
 	uint64_t addr;		/* of ordinary memory */

@@ -56,7 +56,7 @@ static ssize_t ask(int sock, char *answer)
 	return recv(sock, answer, ANSWER_SIZE, 0);
 }
 
-enum mrg_kernel_copies fork_ask_kernel(int *error)
+enum mrg_kernel_copies region_fork_ask_kernel(int *error)
 {
 	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
 	char answer[ANSWER_SIZE];
@@ -80,10 +80,10 @@ enum mrg_kernel_copies fork_ask_kernel(int *error)
 }
 
 /* The file is libibverbs.so.1.ABI.RELEASE.PATCH (rdma-core's CMakeLists). */
-unsigned int fork_rdma_core(void)
+unsigned int region_fork_rdma_core(void)
 {
 	const char *const stem = "libibverbs.so.1.";
-	void *address = real(0, REAL_FORK_INIT);
+	void *address = guard_real(0, REAL_FORK_INIT);
 	unsigned int abi, release = 0;
 	char file[PATH_MAX];
 	const char *name;

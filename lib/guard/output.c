@@ -12,77 +12,77 @@
 #include "guard/report.h"
 
 /* One write a line, so that lines of several threads do not mix. */
-void output_line(const struct guard_process *p, const char *first, ...)
+void guard_output_line(const struct guard_process *p, const char *first, ...)
 {
-	struct text t;
+	struct guard_text t;
 	const char *s;
 	va_list args;
 
-	text_start(&t, guard_stderr(p));
+	guard_text_start(&t, guard_stderr(p));
 	va_start(args, first);
 	for (s = first; s; s = va_arg(args, const char *))
-		text_str(&t, s);
+		guard_text_str(&t, s);
 	va_end(args);
-	text_str(&t, "\n");
-	text_end(&t);
+	guard_text_str(&t, "\n");
+	guard_text_end(&t);
 }
 
-static void put_range(struct text *t, const struct guard_request *req)
+static void put_range(struct guard_text *t, const struct guard_request *req)
 {
-	text_str(t, guard_call_name(req->call));
-	text_str(t, " of ");
-	text_size(t, req->length);
-	text_str(t, " (");
-	text_hex(t, req->length);
-	text_str(t, " bytes) at ");
+	guard_text_str(t, guard_call_name(req->call));
+	guard_text_str(t, " of ");
+	guard_text_size(t, req->length);
+	guard_text_str(t, " (");
+	guard_text_hex(t, req->length);
+	guard_text_str(t, " bytes) at ");
 	if (req->fd < 0) {
-		text_hex(t, req->addr);
+		guard_text_hex(t, req->addr);
 		if (req->iova == req->addr)
 			return;
-		text_str(t, ", iova ");
-		text_hex(t, req->iova);
+		guard_text_str(t, ", iova ");
+		guard_text_hex(t, req->iova);
 		return;
 	}
-	text_str(t, "iova ");
-	text_hex(t, req->iova);
-	text_str(t, " from offset ");
-	text_hex(t, req->offset);
-	text_str(t, " of DMA-BUF fd ");
-	text_int(t, req->fd);
+	guard_text_str(t, "iova ");
+	guard_text_hex(t, req->iova);
+	guard_text_str(t, " from offset ");
+	guard_text_hex(t, req->offset);
+	guard_text_str(t, " of DMA-BUF fd ");
+	guard_text_int(t, req->fd);
 }
 
-void output_finding(const struct guard_process *p, const struct guard_request *req,
+void guard_output_finding(const struct guard_process *p, const struct guard_request *req,
 		    const struct guard_finding *finding, const char *what,
 		    const char *remedy)
 {
-	struct text t;
+	struct guard_text t;
 
-	text_start(&t, guard_stderr(p));
-	text_str(&t, "mrguard: ");
+	guard_text_start(&t, guard_stderr(p));
+	guard_text_str(&t, "mrguard: ");
 	if (*what) {
-		text_str(&t, what);
-		text_str(&t, " ");
+		guard_text_str(&t, what);
+		guard_text_str(&t, " ");
 	}
 	put_range(&t, req);
-	text_str(&t, " on ");
-	text_str(&t, req->pd->context->device->name);
-	text_str(&t, ", ");
-	text_str(&t, guard_path_name(finding->path));
-	text_str(&t, ": ");
-	text_str(&t, mrg_verdict_name(finding->verdict));
-	text_str(&t, ", ");
-	text_str(&t, guard_grounds_words(finding->grounds));
-	text_str(&t, ".");
+	guard_text_str(&t, " on ");
+	guard_text_str(&t, req->pd->context->device->name);
+	guard_text_str(&t, ", ");
+	guard_text_str(&t, guard_path_name(finding->path));
+	guard_text_str(&t, ": ");
+	guard_text_str(&t, mrg_verdict_name(finding->verdict));
+	guard_text_str(&t, ", ");
+	guard_text_str(&t, guard_grounds_words(finding->grounds));
+	guard_text_str(&t, ".");
 	if (finding->reason[0] && finding->verdict != MRG_SAFE) {
-		text_str(&t, " ");
-		text_str(&t, finding->reason);
+		guard_text_str(&t, " ");
+		guard_text_str(&t, finding->reason);
 	}
 	if (*remedy) {
-		text_str(&t, " ");
-		text_str(&t, remedy);
+		guard_text_str(&t, " ");
+		guard_text_str(&t, remedy);
 	}
-	text_str(&t, "\n");
-	text_end(&t);
+	guard_text_str(&t, "\n");
+	guard_text_end(&t);
 }
 
 /* A file is added to, so that processes that share one do not lose each other's;
@@ -102,17 +102,17 @@ static int open_report(const struct guard_process *p)
 static void report(struct guard_process *p, enum guard_moment moment)
 {
 	int fd = open_report(p);
-	struct text t;
+	struct guard_text t;
 
 	if (fd < 0)
 		return;
 	atomic_store(&p->state->unseen, guard_bind_unseen());
-	text_start(&t, fd);
+	guard_text_start(&t, fd);
 	if (p->policy.json)
 		guard_report_json(&t, p->state, moment);
 	else
 		guard_report_text(&t, p->state, moment);
-	text_end(&t);
+	guard_text_end(&t);
 	if (fd != STDERR_FILENO)
 		close(fd);
 }
@@ -128,7 +128,7 @@ static void on_signal(int number)
 	errno = saved;
 }
 
-void output_listen(void)
+void guard_output_listen(void)
 {
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 	struct sigaction old;

@@ -6,16 +6,16 @@
 #include "guard/judge.h"
 #include "guard/process.h"
 
-/** output_line() - one line on standard error, from strings up to a NULL */
-void output_line(const struct guard_process *p, const char *first, ...)
+/** guard_output_line() - one line on standard error, from strings up to a NULL */
+void guard_output_line(const struct guard_process *p, const char *first, ...)
 	__attribute__((sentinel));
 
-/** output_listen() - report on SIGUSR1, unless the program has a use for it; one
+/** guard_output_listen() - report on SIGUSR1, unless the program has a use for it; one
  *  that installs a handler later takes it over, as from the default */
-void output_listen(void);
+void guard_output_listen(void);
 
-/** output_finding() - a registration with its verdict, as a line */
-void output_finding(const struct guard_process *p, const struct guard_request *req,
+/** guard_output_finding() - a registration with its verdict, as a line */
+void guard_output_finding(const struct guard_process *p, const struct guard_request *req,
 		    const struct guard_finding *finding, const char *what,
 		    const char *remedy);
 

@@ -115,7 +115,7 @@ static bool peermem_loaded(void)
 static struct ibv_mr *past_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
 				      uint64_t iova, int fd, int access)
 {
-	real_reg_dmabuf_mr *call = real(0, REAL_REG_DMABUF_MR);
+	real_reg_dmabuf_mr *call = guard_real(0, REAL_REG_DMABUF_MR);
 
 	errno = EOPNOTSUPP;
 	return call ? call(pd, offset, length, iova, fd, access) : NULL;
@@ -123,7 +123,7 @@ static struct ibv_mr *past_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t
 
 static int past_dereg(struct ibv_mr *mr)
 {
-	real_dereg_mr *call = real(0, REAL_DEREG_MR);
+	real_dereg_mr *call = guard_real(0, REAL_DEREG_MR);
 
 	return call ? call(mr) : ENOSYS;
 }
@@ -153,7 +153,7 @@ static void fill_header(struct guard_process *p)
 	s->unknown = p->policy.unknown;
 	s->module_error = p->ctx->dev_error;
 	s->walk = p->ctx->dev_info.walk;
-	s->kernel_copies = fork_ask_kernel(&error);
+	s->kernel_copies = region_fork_ask_kernel(&error);
 	read_name(s->program, sizeof(s->program));
 	s->magic = GUARD_MAGIC;
 }
@@ -193,12 +193,12 @@ static bool start(struct guard_process *p)
 	p->state = map_state();
 	if (!p->state || !open_context(p))
 		return false;
-	headroom_init(&p->room, p->ctx->dev, VMA_FLOOR);
+	region_headroom_init(&p->room, p->ctx->dev, VMA_FLOOR);
 	p->peermem = peermem_loaded();
 	fill_header(p);
 	if (wrong)
-		output_line(p, "mrguard: ", wrong, " holds no word that it can; its default is taken", NULL);
-	output_listen();
+		guard_output_line(p, "mrguard: ", wrong, " holds no word that it can; its default is taken", NULL);
+	guard_output_listen();
 	return true;
 }
 

@@ -22,7 +22,7 @@ struct guard_process {
 	/* Another thread of the parent may have been at work on it: a child can
 	 * neither use nor close it. */
 	struct mrg_ctx *inherited;
-	struct headroom room;
+	struct region_headroom room;
 	bool peermem;		/* a module that lets GPU memory be pinned is loaded */
 	dev_t stderr_dev;	/* what standard error was: a program can close it */
 	ino_t stderr_ino;	/* and get the number again for something else */

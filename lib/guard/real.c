@@ -47,7 +47,7 @@ static void pin(struct library *library, uintptr_t address)
 		dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-static void *by_handle(const char *file, enum real_fn fn)
+static void *by_handle(const char *file, enum guard_real_fn fn)
 {
 	void *handle = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
 	void *address;
@@ -78,7 +78,7 @@ static const char *file_of(const struct library *library)
  * another library that stands before verbs); else verbs, loaded for a library
  * of the program alone; else what the audit library saw.
  */
-static void *resolve(unsigned int lib, enum real_fn fn)
+static void *resolve(unsigned int lib, enum guard_real_fn fn)
 {
 	const char *file;
 	void *address = NULL;
@@ -98,7 +98,7 @@ static void *resolve(unsigned int lib, enum real_fn fn)
 	return address;
 }
 
-void *real(unsigned int lib, enum real_fn fn)
+void *guard_real(unsigned int lib, enum guard_real_fn fn)
 {
 	struct library *library = &libraries[lib];
 	uintptr_t address = atomic_load_explicit(&library->fn[fn], memory_order_acquire);
@@ -152,7 +152,7 @@ uintptr_t mrguard_guard_bind(const char *name, uintptr_t address, uintptr_t base
 		return address;
 	for (size_t lib = 1; lib < REAL_LIBRARIES; lib++)
 		if (fits(&libraries[lib], base, fn, address))
-			return (uintptr_t)real_entries[lib][fn];
+			return (uintptr_t)guard_real_entries[lib][fn];
 	atomic_fetch_add(&unseen, 1);
 	return address;
 }

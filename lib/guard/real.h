@@ -48,7 +48,7 @@ typedef enum ibv_fork_status real_is_fork_initialized(void);
 typedef int real_fork_range(void *, size_t);
 
 /* Those up to REAL_GUARDED have an entry; the rest are called for libmrguard.a. */
-enum real_fn {
+enum guard_real_fn {
 	REAL_REG_MR,
 	REAL_REG_MR_IOVA,
 	REAL_REG_MR_IOVA2,
@@ -66,11 +66,11 @@ enum real_fn {
 	REAL_FNS,
 };
 
-/** real() - the function of library @lib; NULL where there is none (yet).
+/** guard_real() - the function of library @lib; NULL where there is none (yet).
  *  Keeps the library from being unloaded. */
-void *real(unsigned int lib, enum real_fn fn);
+void *guard_real(unsigned int lib, enum guard_real_fn fn);
 
-/** real_entries() - the guard's functions for library @lib, by enum real_fn */
-extern void *const real_entries[REAL_LIBRARIES][REAL_GUARDED];
+/** guard_real_entries() - the guard's functions for library @lib, by enum guard_real_fn */
+extern void *const guard_real_entries[REAL_LIBRARIES][REAL_GUARDED];
 
 #endif

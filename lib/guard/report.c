@@ -104,108 +104,108 @@ static const char *module_words(int error)
 
 /* ------------------------------------------------------------------- text */
 
-static void text_tally(struct text *t, const char *what, const struct guard_tally *tally)
+static void text_tally(struct guard_text *t, const char *what, const struct guard_tally *tally)
 {
 	if (!get(&tally->count))
 		return;
-	text_str(t, "; ");
-	text_str(t, what);
-	text_str(t, " ");
-	text_u64(t, get(&tally->count));
+	guard_text_str(t, "; ");
+	guard_text_str(t, what);
+	guard_text_str(t, " ");
+	guard_text_u64(t, get(&tally->count));
 }
 
-static void text_head(struct text *t, const struct guard_state *s)
+static void text_head(struct guard_text *t, const struct guard_state *s)
 {
-	text_str(t, "mrguard: report of ");
-	text_str(t, s->program);
-	text_str(t, " (");
-	text_int(t, s->pid);
-	text_str(t, "): at risk ");
-	text_str(t, guard_action_name(s->at_risk));
-	text_str(t, ", unknown ");
-	text_str(t, guard_action_name(s->unknown));
-	text_str(t, "; kernel's walk ");
-	text_str(t, mrg_walk_name(s->walk));
+	guard_text_str(t, "mrguard: report of ");
+	guard_text_str(t, s->program);
+	guard_text_str(t, " (");
+	guard_text_int(t, s->pid);
+	guard_text_str(t, "): at risk ");
+	guard_text_str(t, guard_action_name(s->at_risk));
+	guard_text_str(t, ", unknown ");
+	guard_text_str(t, guard_action_name(s->unknown));
+	guard_text_str(t, "; kernel's walk ");
+	guard_text_str(t, mrg_walk_name(s->walk));
 	if (s->module_error) {
-		text_str(t, "; without /dev/mrguard (");
-		text_str(t, module_words(-s->module_error));
-		text_str(t, "), so verdicts are conservative");
+		guard_text_str(t, "; without /dev/mrguard (");
+		guard_text_str(t, module_words(-s->module_error));
+		guard_text_str(t, "), so verdicts are conservative");
 	}
-	text_str(t, "\n  ");
-	text_u64(t, made_count(s));
-	text_str(t, " registered (");
-	text_size(t, made_bytes(s));
-	text_str(t, "), ");
-	text_u64(t, get(&s->gone.count));
-	text_str(t, " deregistered");
+	guard_text_str(t, "\n  ");
+	guard_text_u64(t, made_count(s));
+	guard_text_str(t, " registered (");
+	guard_text_size(t, made_bytes(s));
+	guard_text_str(t, "), ");
+	guard_text_u64(t, get(&s->gone.count));
+	guard_text_str(t, " deregistered");
 	text_tally(t, "refused", &s->refused);
 	text_tally(t, "let pass", &s->let_pass);
 	text_tally(t, "refused for want of VMAs", &s->no_room);
 	text_tally(t, "failed", &s->failed);
-	text_str(t, "\n");
+	guard_text_str(t, "\n");
 }
 
-static void text_kinds(struct text *t, const struct guard_state *s)
+static void text_kinds(struct guard_text *t, const struct guard_state *s)
 {
 	for (uint32_t p = 0; p < GUARD_PATHS; p++)
 		for (uint32_t v = 0; v < GUARD_VERDICTS; v++) {
 			if (!get(&s->made[p][v].count))
 				continue;
-			text_str(t, "  ");
-			text_pad(t, guard_path_name(p), 16);
-			text_pad(t, mrg_verdict_name(v), 8);
-			text_u64(t, get(&s->made[p][v].count));
-			text_str(t, ", ");
-			text_size(t, get(&s->made[p][v].bytes));
-			text_str(t, "\n");
+			guard_text_str(t, "  ");
+			guard_text_pad(t, guard_path_name(p), 16);
+			guard_text_pad(t, mrg_verdict_name(v), 8);
+			guard_text_u64(t, get(&s->made[p][v].count));
+			guard_text_str(t, ", ");
+			guard_text_size(t, get(&s->made[p][v].bytes));
+			guard_text_str(t, "\n");
 		}
 }
 
-static void text_course(struct text *t, const struct guard_state *s)
+static void text_course(struct guard_text *t, const struct guard_state *s)
 {
-	text_str(t, "  fork protection: ");
-	text_str(t, fork_words(s));
-	text_str(t, "\n");
+	guard_text_str(t, "  fork protection: ");
+	guard_text_str(t, fork_words(s));
+	guard_text_str(t, "\n");
 	if (!get(&s->vma_last))
 		return;
-	text_str(t, "  VMAs: ");
-	text_u64(t, get(&s->vma_first));
-	text_str(t, " at first, ");
-	text_u64(t, get(&s->vma_last));
-	text_str(t, " now, ");
-	text_u64(t, get(&s->vma_peak));
-	text_str(t, " at most, of ");
-	text_u64(t, get(&s->vma_limit));
-	text_str(t, "\n");
+	guard_text_str(t, "  VMAs: ");
+	guard_text_u64(t, get(&s->vma_first));
+	guard_text_str(t, " at first, ");
+	guard_text_u64(t, get(&s->vma_last));
+	guard_text_str(t, " now, ");
+	guard_text_u64(t, get(&s->vma_peak));
+	guard_text_str(t, " at most, of ");
+	guard_text_u64(t, get(&s->vma_limit));
+	guard_text_str(t, "\n");
 }
 
-static void text_event(struct text *t, const struct guard_event *e)
+static void text_event(struct guard_text *t, const struct guard_event *e)
 {
-	text_str(t, "  ");
-	text_str(t, event_name(e->kind));
-	text_str(t, ": ");
-	text_str(t, guard_call_name(e->call));
-	text_str(t, " of ");
-	text_size(t, e->length);
-	text_str(t, e->fd >= 0 ? " at iova " : " at ");
-	text_hex(t, e->fd >= 0 ? e->iova : e->addr);
+	guard_text_str(t, "  ");
+	guard_text_str(t, event_name(e->kind));
+	guard_text_str(t, ": ");
+	guard_text_str(t, guard_call_name(e->call));
+	guard_text_str(t, " of ");
+	guard_text_size(t, e->length);
+	guard_text_str(t, e->fd >= 0 ? " at iova " : " at ");
+	guard_text_hex(t, e->fd >= 0 ? e->iova : e->addr);
 	if (e->error) {
-		text_str(t, ", errno ");
-		text_int(t, e->error);
+		guard_text_str(t, ", errno ");
+		guard_text_int(t, e->error);
 	}
-	text_str(t, ". ");
-	text_str(t, e->cause);
-	text_str(t, " ");
-	text_str(t, e->remedy);
+	guard_text_str(t, ". ");
+	guard_text_str(t, e->cause);
+	guard_text_str(t, " ");
+	guard_text_str(t, e->remedy);
 	if (atomic_load(&e->times) > 1) {
-		text_str(t, " (");
-		text_u64(t, atomic_load(&e->times));
-		text_str(t, " times)");
+		guard_text_str(t, " (");
+		guard_text_u64(t, atomic_load(&e->times));
+		guard_text_str(t, " times)");
 	}
-	text_str(t, "\n");
+	guard_text_str(t, "\n");
 }
 
-static void text_events(struct text *t, const struct guard_state *s)
+static void text_events(struct guard_text *t, const struct guard_state *s)
 {
 	uint32_t all = atomic_load(&s->events);
 
@@ -214,53 +214,53 @@ static void text_events(struct text *t, const struct guard_state *s)
 			text_event(t, &s->event[i]);
 	if (all <= GUARD_EVENTS)
 		return;
-	text_str(t, "  and ");
-	text_u64(t, all - GUARD_EVENTS);
-	text_str(t, " more like these\n");
+	guard_text_str(t, "  and ");
+	guard_text_u64(t, all - GUARD_EVENTS);
+	guard_text_str(t, " more like these\n");
 }
 
-static void text_record(struct text *t, const struct guard_record *r)
+static void text_record(struct guard_text *t, const struct guard_record *r)
 {
 	bool dmabuf = r->path == GUARD_DMABUF;
 
-	text_str(t, "    ");
-	text_str(t, guard_call_name(r->call));
-	text_str(t, " of ");
-	text_size(t, r->length);
-	text_str(t, dmabuf ? " at iova " : " at ");
-	text_hex(t, dmabuf ? r->iova : r->addr);
-	text_str(t, ", ");
-	text_str(t, guard_path_name(r->path));
-	text_str(t, ", ");
-	text_str(t, mrg_verdict_name(r->verdict));
-	text_str(t, ": ");
-	text_str(t, guard_grounds_words(r->grounds));
-	text_str(t, "\n");
+	guard_text_str(t, "    ");
+	guard_text_str(t, guard_call_name(r->call));
+	guard_text_str(t, " of ");
+	guard_text_size(t, r->length);
+	guard_text_str(t, dmabuf ? " at iova " : " at ");
+	guard_text_hex(t, dmabuf ? r->iova : r->addr);
+	guard_text_str(t, ", ");
+	guard_text_str(t, guard_path_name(r->path));
+	guard_text_str(t, ", ");
+	guard_text_str(t, mrg_verdict_name(r->verdict));
+	guard_text_str(t, ": ");
+	guard_text_str(t, guard_grounds_words(r->grounds));
+	guard_text_str(t, "\n");
 }
 
-static void text_live(struct text *t, const struct guard_state *s, enum guard_moment moment)
+static void text_live(struct guard_text *t, const struct guard_state *s, enum guard_moment moment)
 {
 	uint64_t live = less(made_count(s), get(&s->gone.count)), shown = 0;
 	struct guard_record record;
 
 	if (!live)
 		return;
-	text_str(t, "  ");
-	text_u64(t, live);
-	text_str(t, moment == GUARD_AT_END ? " never deregistered:\n" : " live now:\n");
+	guard_text_str(t, "  ");
+	guard_text_u64(t, live);
+	guard_text_str(t, moment == GUARD_AT_END ? " never deregistered:\n" : " live now:\n");
 	for (size_t i = 0; i < GUARD_RECORDS && shown < MRS_IN_TEXT; i++)
 		if (guard_live(s, i, &record)) {
 			text_record(t, &record);
 			shown++;
 		}
 	if (live > shown) {
-		text_str(t, "    and ");
-		text_u64(t, live - shown);
-		text_str(t, " more\n");
+		guard_text_str(t, "    and ");
+		guard_text_u64(t, live - shown);
+		guard_text_str(t, " more\n");
 	}
 }
 
-void guard_report_text(struct text *t, const struct guard_state *s,
+void guard_report_text(struct guard_text *t, const struct guard_state *s,
 		       enum guard_moment moment)
 {
 	text_head(t, s);
@@ -269,142 +269,142 @@ void guard_report_text(struct text *t, const struct guard_state *s,
 	text_events(t, s);
 	text_live(t, s, moment);
 	if (get(&s->unseen)) {
-		text_str(t, "  ");
-		text_u64(t, get(&s->unseen));
-		text_str(t, " look-ups in further copies of libibverbs were not guarded\n");
+		guard_text_str(t, "  ");
+		guard_text_u64(t, get(&s->unseen));
+		guard_text_str(t, " look-ups in further copies of libibverbs were not guarded\n");
 	}
 }
 
 /* ------------------------------------------------------------------- JSON */
 
-static void json_tally(struct text *t, const char *key, const struct guard_tally *tally)
+static void json_tally(struct guard_text *t, const char *key, const struct guard_tally *tally)
 {
-	text_open(t, key, '{');
-	text_json_u64(t, "count", get(&tally->count));
-	text_json_u64(t, "bytes", get(&tally->bytes));
-	text_close(t, '}');
+	guard_text_open(t, key, '{');
+	guard_text_json_u64(t, "count", get(&tally->count));
+	guard_text_json_u64(t, "bytes", get(&tally->bytes));
+	guard_text_close(t, '}');
 }
 
-static void json_kinds(struct text *t, const struct guard_state *s)
+static void json_kinds(struct guard_text *t, const struct guard_state *s)
 {
-	text_open(t, "kinds", '[');
+	guard_text_open(t, "kinds", '[');
 	for (uint32_t p = 0; p < GUARD_PATHS; p++)
 		for (uint32_t v = 0; v < GUARD_VERDICTS; v++) {
 			if (!get(&s->made[p][v].count))
 				continue;
-			text_open(t, NULL, '{');
-			text_json_str(t, "path", guard_path_name(p));
-			text_json_str(t, "verdict", mrg_verdict_name(v));
-			text_json_u64(t, "count", get(&s->made[p][v].count));
-			text_json_u64(t, "bytes", get(&s->made[p][v].bytes));
-			text_close(t, '}');
+			guard_text_open(t, NULL, '{');
+			guard_text_json_str(t, "path", guard_path_name(p));
+			guard_text_json_str(t, "verdict", mrg_verdict_name(v));
+			guard_text_json_u64(t, "count", get(&s->made[p][v].count));
+			guard_text_json_u64(t, "bytes", get(&s->made[p][v].bytes));
+			guard_text_close(t, '}');
 		}
-	text_close(t, ']');
+	guard_text_close(t, ']');
 }
 
-static void json_calls(struct text *t, const struct guard_state *s)
+static void json_calls(struct guard_text *t, const struct guard_state *s)
 {
-	text_open(t, "calls", '{');
+	guard_text_open(t, "calls", '{');
 	for (uint32_t i = 0; i < GUARD_CALLS; i++)
-		text_json_u64(t, guard_call_name(i), get(&s->calls[i]));
-	text_close(t, '}');
+		guard_text_json_u64(t, guard_call_name(i), get(&s->calls[i]));
+	guard_text_close(t, '}');
 }
 
-static void json_event(struct text *t, const struct guard_event *e)
+static void json_event(struct guard_text *t, const struct guard_event *e)
 {
-	text_open(t, NULL, '{');
-	text_json_str(t, "what", event_name(e->kind));
-	text_json_str(t, "call", guard_call_name(e->call));
-	text_json_str(t, "verdict", mrg_verdict_name(e->verdict));
-	text_json_int(t, "errno", e->error);
-	text_json_int(t, "fd", e->fd);
-	text_json_hex(t, "addr", e->addr);
-	text_json_hex(t, "iova", e->iova);
-	text_json_hex(t, "length", e->length);
-	text_json_hex(t, "offset", e->offset);
-	text_json_u64(t, "times", atomic_load(&e->times));
-	text_json_u64(t, "ms", e->ns / 1000000);
-	text_json_str(t, "cause", e->cause);
-	text_json_str(t, "remedy", e->remedy);
-	text_close(t, '}');
+	guard_text_open(t, NULL, '{');
+	guard_text_json_str(t, "what", event_name(e->kind));
+	guard_text_json_str(t, "call", guard_call_name(e->call));
+	guard_text_json_str(t, "verdict", mrg_verdict_name(e->verdict));
+	guard_text_json_int(t, "errno", e->error);
+	guard_text_json_int(t, "fd", e->fd);
+	guard_text_json_hex(t, "addr", e->addr);
+	guard_text_json_hex(t, "iova", e->iova);
+	guard_text_json_hex(t, "length", e->length);
+	guard_text_json_hex(t, "offset", e->offset);
+	guard_text_json_u64(t, "times", atomic_load(&e->times));
+	guard_text_json_u64(t, "ms", e->ns / 1000000);
+	guard_text_json_str(t, "cause", e->cause);
+	guard_text_json_str(t, "remedy", e->remedy);
+	guard_text_close(t, '}');
 }
 
-static void json_events(struct text *t, const struct guard_state *s)
+static void json_events(struct guard_text *t, const struct guard_state *s)
 {
-	text_open(t, "events", '[');
+	guard_text_open(t, "events", '[');
 	for (uint32_t i = 0; i < kept_events(s); i++)
 		if (atomic_load_explicit(&s->event[i].ready, memory_order_acquire))
 			json_event(t, &s->event[i]);
-	text_close(t, ']');
-	text_json_u64(t, "events_all", atomic_load(&s->events));
+	guard_text_close(t, ']');
+	guard_text_json_u64(t, "events_all", atomic_load(&s->events));
 }
 
-static void json_record(struct text *t, const struct guard_record *r)
+static void json_record(struct guard_text *t, const struct guard_record *r)
 {
-	text_open(t, NULL, '{');
-	text_json_u64(t, "number", r->number);
-	text_json_str(t, "call", guard_call_name(r->call));
-	text_json_str(t, "path", guard_path_name(r->path));
-	text_json_str(t, "verdict", mrg_verdict_name(r->verdict));
-	text_json_str(t, "reason", guard_grounds_words(r->grounds));
-	text_json_hex(t, "addr", r->addr);
-	text_json_hex(t, "iova", r->iova);
-	text_json_hex(t, "length", r->length);
-	text_json_hex(t, "offset", r->offset);
-	text_json_u64(t, "page_shift", r->page_shift);
-	text_json_hex(t, "lkey", r->lkey);
-	text_json_u64(t, "ms", r->ns / 1000000);
-	text_close(t, '}');
+	guard_text_open(t, NULL, '{');
+	guard_text_json_u64(t, "number", r->number);
+	guard_text_json_str(t, "call", guard_call_name(r->call));
+	guard_text_json_str(t, "path", guard_path_name(r->path));
+	guard_text_json_str(t, "verdict", mrg_verdict_name(r->verdict));
+	guard_text_json_str(t, "reason", guard_grounds_words(r->grounds));
+	guard_text_json_hex(t, "addr", r->addr);
+	guard_text_json_hex(t, "iova", r->iova);
+	guard_text_json_hex(t, "length", r->length);
+	guard_text_json_hex(t, "offset", r->offset);
+	guard_text_json_u64(t, "page_shift", r->page_shift);
+	guard_text_json_hex(t, "lkey", r->lkey);
+	guard_text_json_u64(t, "ms", r->ns / 1000000);
+	guard_text_close(t, '}');
 }
 
-static void json_live(struct text *t, const struct guard_state *s)
+static void json_live(struct guard_text *t, const struct guard_state *s)
 {
 	struct guard_record record;
 
-	text_json_u64(t, "live", less(made_count(s), get(&s->gone.count)));
-	text_open(t, "mrs", '[');
+	guard_text_json_u64(t, "live", less(made_count(s), get(&s->gone.count)));
+	guard_text_open(t, "mrs", '[');
 	for (size_t i = 0; i < GUARD_RECORDS; i++)
 		if (guard_live(s, i, &record))
 			json_record(t, &record);
-	text_close(t, ']');
-	text_json_u64(t, "unlisted", get(&s->unlisted));
+	guard_text_close(t, ']');
+	guard_text_json_u64(t, "unlisted", get(&s->unlisted));
 }
 
-static void json_head(struct text *t, const struct guard_state *s,
+static void json_head(struct guard_text *t, const struct guard_state *s,
 		      enum guard_moment moment)
 {
 	static const char *const moments[] = { "end", "signal", "live" };
 
-	text_json_str(t, "schema", SCHEMA);
-	text_json_str(t, "moment", moments[moment]);
-	text_json_int(t, "pid", s->pid);
-	text_json_str(t, "program", s->program);
-	text_json_str(t, "at_risk", guard_action_name(s->at_risk));
-	text_json_str(t, "unknown", guard_action_name(s->unknown));
-	text_json_str(t, "walk", mrg_walk_name(s->walk));
-	text_json_int(t, "module_error", -s->module_error);
-	text_json_str(t, "fork", fork_name(s));
-	text_json_str(t, "fork_reason", fork_words(s));
+	guard_text_json_str(t, "schema", SCHEMA);
+	guard_text_json_str(t, "moment", moments[moment]);
+	guard_text_json_int(t, "pid", s->pid);
+	guard_text_json_str(t, "program", s->program);
+	guard_text_json_str(t, "at_risk", guard_action_name(s->at_risk));
+	guard_text_json_str(t, "unknown", guard_action_name(s->unknown));
+	guard_text_json_str(t, "walk", mrg_walk_name(s->walk));
+	guard_text_json_int(t, "module_error", -s->module_error);
+	guard_text_json_str(t, "fork", fork_name(s));
+	guard_text_json_str(t, "fork_reason", fork_words(s));
 }
 
-static void json_vmas(struct text *t, const struct guard_state *s)
+static void json_vmas(struct guard_text *t, const struct guard_state *s)
 {
-	text_open(t, "vmas", '{');
-	text_json_u64(t, "first", get(&s->vma_first));
-	text_json_u64(t, "last", get(&s->vma_last));
-	text_json_u64(t, "peak", get(&s->vma_peak));
-	text_json_u64(t, "limit", get(&s->vma_limit));
-	text_close(t, '}');
+	guard_text_open(t, "vmas", '{');
+	guard_text_json_u64(t, "first", get(&s->vma_first));
+	guard_text_json_u64(t, "last", get(&s->vma_last));
+	guard_text_json_u64(t, "peak", get(&s->vma_peak));
+	guard_text_json_u64(t, "limit", get(&s->vma_limit));
+	guard_text_close(t, '}');
 }
 
-void guard_report_json(struct text *t, const struct guard_state *s,
+void guard_report_json(struct guard_text *t, const struct guard_state *s,
 		       enum guard_moment moment)
 {
-	text_open(t, NULL, '{');
+	guard_text_open(t, NULL, '{');
 	json_head(t, s, moment);
-	text_json_u64(t, "registered", made_count(s));
-	text_json_u64(t, "bytes", made_bytes(s));
-	text_json_u64(t, "deregistered", get(&s->gone.count));
+	guard_text_json_u64(t, "registered", made_count(s));
+	guard_text_json_u64(t, "bytes", made_bytes(s));
+	guard_text_json_u64(t, "deregistered", get(&s->gone.count));
 	json_tally(t, "refused", &s->refused);
 	json_tally(t, "let_pass", &s->let_pass);
 	json_tally(t, "no_vmas", &s->no_room);
@@ -414,7 +414,7 @@ void guard_report_json(struct text *t, const struct guard_state *s,
 	json_vmas(t, s);
 	json_events(t, s);
 	json_live(t, s);
-	text_json_u64(t, "unseen", get(&s->unseen));
-	text_close(t, '}');
-	text_str(t, "\n");
+	guard_text_json_u64(t, "unseen", get(&s->unseen));
+	guard_text_close(t, '}');
+	guard_text_str(t, "\n");
 }

@@ -5,7 +5,7 @@
 
 #include "guard/text.h"
 
-void text_start(struct text *t, int fd)
+void guard_text_start(struct guard_text *t, int fd)
 {
 	t->fd = fd;
 	t->failed = false;
@@ -13,7 +13,7 @@ void text_start(struct text *t, int fd)
 	t->used = 0;
 }
 
-static void flush(struct text *t)
+static void flush(struct guard_text *t)
 {
 	size_t done = 0;
 
@@ -28,13 +28,13 @@ static void flush(struct text *t)
 	t->used = 0;
 }
 
-int text_end(struct text *t)
+int guard_text_end(struct guard_text *t)
 {
 	flush(t);
 	return t->failed ? -EIO : 0;
 }
 
-static void put(struct text *t, char c)
+static void put(struct guard_text *t, char c)
 {
 	if (t->used == sizeof(t->buf)) {
 		if (t->fd < 0)
@@ -44,13 +44,13 @@ static void put(struct text *t, char c)
 	t->buf[t->used++] = c;
 }
 
-void text_str(struct text *t, const char *s)
+void guard_text_str(struct guard_text *t, const char *s)
 {
 	while (*s)
 		put(t, *s++);
 }
 
-static void put_base(struct text *t, uint64_t n, unsigned int base)
+static void put_base(struct guard_text *t, uint64_t n, unsigned int base)
 {
 	char digits[24];
 	size_t count = 0;
@@ -63,25 +63,25 @@ static void put_base(struct text *t, uint64_t n, unsigned int base)
 		put(t, digits[--count]);
 }
 
-void text_u64(struct text *t, uint64_t n)
+void guard_text_u64(struct guard_text *t, uint64_t n)
 {
 	put_base(t, n, 10);
 }
 
-void text_int(struct text *t, int64_t n)
+void guard_text_int(struct guard_text *t, int64_t n)
 {
 	if (n < 0)
 		put(t, '-');
 	put_base(t, n < 0 ? -(uint64_t)n : (uint64_t)n, 10);
 }
 
-void text_hex(struct text *t, uint64_t n)
+void guard_text_hex(struct guard_text *t, uint64_t n)
 {
-	text_str(t, "0x");
+	guard_text_str(t, "0x");
 	put_base(t, n, 16);
 }
 
-void text_size(struct text *t, uint64_t bytes)
+void guard_text_size(struct guard_text *t, uint64_t bytes)
 {
 	static const char *const units[] = { " B", " KiB", " MiB", " GiB", " TiB",
 					     " PiB", " EiB" };
@@ -98,20 +98,20 @@ void text_size(struct text *t, uint64_t bytes)
 		put(t, '.');
 		put_base(t, tenths, 10);
 	}
-	text_str(t, units[unit]);
+	guard_text_str(t, units[unit]);
 }
 
-void text_pad(struct text *t, const char *s, size_t width)
+void guard_text_pad(struct guard_text *t, const char *s, size_t width)
 {
 	size_t length = strlen(s);
 
-	text_str(t, s);
+	guard_text_str(t, s);
 	for (; length < width; length++)
 		put(t, ' ');
 }
 
 /* Names of programs and devices can hold anything; JSON must be UTF-8. */
-static void put_escaped(struct text *t, unsigned char c)
+static void put_escaped(struct guard_text *t, unsigned char c)
 {
 	if (c == '"' || c == '\\') {
 		put(t, '\\');
@@ -123,7 +123,7 @@ static void put_escaped(struct text *t, unsigned char c)
 	}
 }
 
-static void put_quoted(struct text *t, const char *s)
+static void put_quoted(struct guard_text *t, const char *s)
 {
 	put(t, '"');
 	while (*s)
@@ -131,7 +131,7 @@ static void put_quoted(struct text *t, const char *s)
 	put(t, '"');
 }
 
-static void begin(struct text *t, const char *key)
+static void begin(struct guard_text *t, const char *key)
 {
 	if (t->comma)
 		put(t, ',');
@@ -142,47 +142,47 @@ static void begin(struct text *t, const char *key)
 	put(t, ':');
 }
 
-void text_open(struct text *t, const char *key, char bracket)
+void guard_text_open(struct guard_text *t, const char *key, char bracket)
 {
 	begin(t, key);
 	put(t, bracket);
 	t->comma = false;
 }
 
-void text_close(struct text *t, char bracket)
+void guard_text_close(struct guard_text *t, char bracket)
 {
 	put(t, bracket);
 	t->comma = true;
 }
 
-void text_json_str(struct text *t, const char *key, const char *s)
+void guard_text_json_str(struct guard_text *t, const char *key, const char *s)
 {
 	begin(t, key);
 	put_quoted(t, s);
 }
 
-void text_json_u64(struct text *t, const char *key, uint64_t n)
+void guard_text_json_u64(struct guard_text *t, const char *key, uint64_t n)
 {
 	begin(t, key);
-	text_u64(t, n);
+	guard_text_u64(t, n);
 }
 
-void text_json_int(struct text *t, const char *key, int64_t n)
+void guard_text_json_int(struct guard_text *t, const char *key, int64_t n)
 {
 	begin(t, key);
-	text_int(t, n);
+	guard_text_int(t, n);
 }
 
-void text_json_hex(struct text *t, const char *key, uint64_t n)
+void guard_text_json_hex(struct guard_text *t, const char *key, uint64_t n)
 {
 	begin(t, key);
 	put(t, '"');
-	text_hex(t, n);
+	guard_text_hex(t, n);
 	put(t, '"');
 }
 
-void text_json_null(struct text *t, const char *key)
+void guard_text_json_null(struct guard_text *t, const char *key)
 {
 	begin(t, key);
-	text_str(t, "null");
+	guard_text_str(t, "null");
 }

@@ -11,13 +11,13 @@
 /* Room for the longest line: a path of PATH_MAX with each byte as \ooo. */
 #define BUFFER_SIZE (64u << 10)
 
-int mrg_maps_open(struct mrg_maps *maps, const char *path)
+int host_maps_open(struct host_maps *maps, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
-	*maps = (struct mrg_maps){ .fd = fd, .buf = malloc(BUFFER_SIZE) };
+	*maps = (struct host_maps){ .fd = fd, .buf = malloc(BUFFER_SIZE) };
 	if (!maps->buf) {
 		close(fd);
 		return -ENOMEM;
@@ -25,7 +25,7 @@ int mrg_maps_open(struct mrg_maps *maps, const char *path)
 	return 0;
 }
 
-void mrg_maps_close(struct mrg_maps *maps)
+void host_maps_close(struct host_maps *maps)
 {
 	close(maps->fd);
 	free(maps->buf);
@@ -41,7 +41,7 @@ static ssize_t read_again(int fd, char *buf, size_t size)
 	return got < 0 ? -errno : got;
 }
 
-static int refill(struct mrg_maps *maps)
+static int refill(struct host_maps *maps)
 {
 	ssize_t got;
 
@@ -63,7 +63,7 @@ static int refill(struct mrg_maps *maps)
  * Points @line at the next line and gives its length with the newline; 0 at
  * the end.  The line stays unread until skip_line().
  */
-static ssize_t peek_line(struct mrg_maps *maps, char **line)
+static ssize_t peek_line(struct host_maps *maps, char **line)
 {
 	for (;;) {
 		char *start = maps->buf + maps->head;
@@ -83,7 +83,7 @@ static ssize_t peek_line(struct mrg_maps *maps, char **line)
 	}
 }
 
-static void skip_line(struct mrg_maps *maps, size_t len)
+static void skip_line(struct host_maps *maps, size_t len)
 {
 	maps->head += len;
 	maps->line++;
@@ -143,7 +143,7 @@ static const char *read_dev(const char *at, uint32_t *dev)
 	return at;
 }
 
-static void read_name(const char *at, struct mrg_maps_vma *vma)
+static void read_name(const char *at, struct host_maps_vma *vma)
 {
 	size_t len;
 
@@ -157,7 +157,7 @@ static void read_name(const char *at, struct mrg_maps_vma *vma)
 }
 
 /* START-END PERMS OFFSET MAJOR:MINOR INODE [NAME]; see proc(5). */
-static int parse_header(const char *at, struct mrg_maps_vma *vma)
+static int parse_header(const char *at, struct host_maps_vma *vma)
 {
 	if (!(at = read_hex(at, '-', &vma->start)) ||
 	    !(at = read_hex(at, ' ', &vma->end)) ||
@@ -177,21 +177,21 @@ static int parse_header(const char *at, struct mrg_maps_vma *vma)
 static uint64_t known_flag(int code)
 {
 	switch (code) {
-	case CODE('d', 'c'): return MRG_MF_DONTCOPY;
-	case CODE('s', 'd'): return MRG_MF_SOFTDIRTY;
-	case CODE('i', 'o'): return MRG_MF_IO;
-	case CODE('d', 'e'): return MRG_MF_DONTEXPAND;
-	case CODE('p', 'f'): return MRG_MF_PFNMAP;
-	case CODE('m', 'm'): return MRG_MF_MIXEDMAP;
-	case CODE('h', 't'): return MRG_MF_HUGETLB;
-	case CODE('s', 'h'): return MRG_MF_SHARED;
-	case CODE('w', 'r'): return MRG_MF_WRITE;
+	case CODE('d', 'c'): return HOST_MF_DONTCOPY;
+	case CODE('s', 'd'): return HOST_MF_SOFTDIRTY;
+	case CODE('i', 'o'): return HOST_MF_IO;
+	case CODE('d', 'e'): return HOST_MF_DONTEXPAND;
+	case CODE('p', 'f'): return HOST_MF_PFNMAP;
+	case CODE('m', 'm'): return HOST_MF_MIXEDMAP;
+	case CODE('h', 't'): return HOST_MF_HUGETLB;
+	case CODE('s', 'h'): return HOST_MF_SHARED;
+	case CODE('w', 'r'): return HOST_MF_WRITE;
 	}
 	return 0;
 }
 
 /* Two letters and a space a flag, in a fixed order: a hash tells sets apart. */
-static void parse_flags(const char *at, struct mrg_maps_vma *vma)
+static void parse_flags(const char *at, struct host_maps_vma *vma)
 {
 	for (; at[0] != '\n'; at += at[2] == ' ' ? 3 : 2) {
 		int code = CODE((unsigned char)at[0], (unsigned char)at[1]);
@@ -224,7 +224,7 @@ static uint64_t parse_kib(const char *at)
 	return value << 10;
 }
 
-static void parse_detail(const char *line, size_t len, struct mrg_maps_vma *vma)
+static void parse_detail(const char *line, size_t len, struct host_maps_vma *vma)
 {
 	if (HAS_KEY(line, len, "VmFlags: "))
 		parse_flags(line + 9, vma);
@@ -239,7 +239,7 @@ static bool is_detail(const char *line)
 	return line[0] >= 'A' && line[0] <= 'Z';
 }
 
-int mrg_maps_next(struct mrg_maps *maps, struct mrg_maps_vma *vma)
+int host_maps_next(struct host_maps *maps, struct host_maps_vma *vma)
 {
 	char *line;
 	ssize_t len = peek_line(maps, &line);
@@ -285,22 +285,22 @@ static void maps_path(char *path, size_t size, pid_t pid)
 		snprintf(path, size, "/proc/self/maps");
 }
 
-ssize_t mrg_maps_count(pid_t pid)
+ssize_t host_maps_count(pid_t pid)
 {
-	struct mrg_maps maps;
+	struct host_maps maps;
 	ssize_t lines = 0, got;
 	bool vsyscall = false;
 	char path[32];
 	int ret;
 
 	maps_path(path, sizeof(path), pid);
-	ret = mrg_maps_open(&maps, path);
+	ret = host_maps_open(&maps, path);
 	if (ret)
 		return ret;
 	while ((got = read_again(maps.fd, maps.buf, BUFFER_SIZE)) > 0) {
 		lines += (ssize_t)count_lines(maps.buf, (size_t)got);
 		vsyscall = ends_with_vsyscall(maps.buf, (size_t)got);
 	}
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return got < 0 ? got : lines - vsyscall;
 }

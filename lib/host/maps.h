@@ -10,34 +10,34 @@
 #include <sys/types.h>
 
 /* Flags of smaps' VmFlags line that this library reasons about. */
-#define MRG_MF_DONTCOPY		(1ULL << 0)	/* dc */
-#define MRG_MF_SOFTDIRTY	(1ULL << 1)	/* sd */
-#define MRG_MF_IO		(1ULL << 2)	/* io */
-#define MRG_MF_DONTEXPAND	(1ULL << 3)	/* de */
-#define MRG_MF_PFNMAP		(1ULL << 4)	/* pf */
-#define MRG_MF_MIXEDMAP		(1ULL << 5)	/* mm */
-#define MRG_MF_HUGETLB		(1ULL << 6)	/* ht */
-#define MRG_MF_SHARED		(1ULL << 7)	/* sh */
-#define MRG_MF_WRITE		(1ULL << 8)	/* wr */
+#define HOST_MF_DONTCOPY		(1ULL << 0)	/* dc */
+#define HOST_MF_SOFTDIRTY	(1ULL << 1)	/* sd */
+#define HOST_MF_IO		(1ULL << 2)	/* io */
+#define HOST_MF_DONTEXPAND	(1ULL << 3)	/* de */
+#define HOST_MF_PFNMAP		(1ULL << 4)	/* pf */
+#define HOST_MF_MIXEDMAP		(1ULL << 5)	/* mm */
+#define HOST_MF_HUGETLB		(1ULL << 6)	/* ht */
+#define HOST_MF_SHARED		(1ULL << 7)	/* sh */
+#define HOST_MF_WRITE		(1ULL << 8)	/* wr */
 /* The kernel's VM_SPECIAL: such VMAs are never merged. */
-#define MRG_MF_SPECIAL \
-	(MRG_MF_IO | MRG_MF_DONTEXPAND | MRG_MF_PFNMAP | MRG_MF_MIXEDMAP)
+#define HOST_MF_SPECIAL \
+	(HOST_MF_IO | HOST_MF_DONTEXPAND | HOST_MF_PFNMAP | HOST_MF_MIXEDMAP)
 
-#define MRG_MAPS_NAME_MAX 256
+#define HOST_MAPS_NAME_MAX 256
 
 /**
- * struct mrg_maps_vma - one VMA, as /proc shows it
+ * struct host_maps_vma - one VMA, as /proc shows it
  * @dev: major << 20 | minor
  * @perms: "rw-p"
  * @name: what stands last on the line, "" where there is nothing; cut at
- *	MRG_MAPS_NAME_MAX
+ *	HOST_MAPS_NAME_MAX
  * @detailed: the rest is known (smaps)
  * @flags: MRG_MF_*
  * @other_flags: stands for all other flags; equal where they are equal
  * @page_size: bytes
  * @anon: bytes of anonymous pages present
  */
-struct mrg_maps_vma {
+struct host_maps_vma {
 	uint64_t start;
 	uint64_t end;
 	uint64_t offset;
@@ -49,10 +49,10 @@ struct mrg_maps_vma {
 	uint64_t other_flags;
 	uint64_t page_size;
 	uint64_t anon;
-	char name[MRG_MAPS_NAME_MAX];
+	char name[HOST_MAPS_NAME_MAX];
 };
 
-struct mrg_maps {
+struct host_maps {
 	int fd;
 	bool eof;
 	size_t head;
@@ -61,15 +61,15 @@ struct mrg_maps {
 	char *buf;
 };
 
-/** mrg_maps_open() - open @path; -ENOMEM, -errno of open(2) */
-int mrg_maps_open(struct mrg_maps *maps, const char *path);
-void mrg_maps_close(struct mrg_maps *maps);
-/** mrg_maps_next() - the next VMA.  Return: 1; 0 at the end; -EBADMSG (a line
+/** host_maps_open() - open @path; -ENOMEM, -errno of open(2) */
+int host_maps_open(struct host_maps *maps, const char *path);
+void host_maps_close(struct host_maps *maps);
+/** host_maps_next() - the next VMA.  Return: 1; 0 at the end; -EBADMSG (a line
  *  that is none of maps or smaps); -errno of read(2) */
-int mrg_maps_next(struct mrg_maps *maps, struct mrg_maps_vma *vma);
+int host_maps_next(struct host_maps *maps, struct host_maps_vma *vma);
 
-/** mrg_maps_count() - lines of /proc/@pid/maps (0 = self) less the vsyscall
+/** host_maps_count() - lines of /proc/@pid/maps (0 = self) less the vsyscall
  *  page, which is no VMA; -errno of open(2) and read(2) */
-ssize_t mrg_maps_count(pid_t pid);
+ssize_t host_maps_count(pid_t pid);
 
 #endif

@@ -27,11 +27,11 @@ static bool is_gpu_library(const char *name)
 	return strstr(name, "/libcuda.so") || strstr(name, "/libamdhip64.so");
 }
 
-static enum pin_fault fault_of(const struct mrg_maps_vma *vma, bool need_write)
+static enum host_pin_fault fault_of(const struct host_maps_vma *vma, bool need_write)
 {
 	/* What get_user_pages() refuses whoever asks: check_vma_flags(). */
 	if (is_device_file(vma->name) ||
-	    (vma->flags & (MRG_MF_IO | MRG_MF_PFNMAP)))
+	    (vma->flags & (HOST_MF_IO | HOST_MF_PFNMAP)))
 		return PIN_DEVICE;
 	if (vma->perms[0] != 'r' && vma->perms[1] != 'w')
 		return PIN_NO_ACCESS;
@@ -39,8 +39,8 @@ static enum pin_fault fault_of(const struct mrg_maps_vma *vma, bool need_write)
 }
 
 /* Goes on from @facts->at, up to which nothing was found. */
-static void see(const struct mrg_maps_vma *vma, bool need_write,
-		struct pin_facts *facts)
+static void see(const struct host_maps_vma *vma, bool need_write,
+		struct host_pin_facts *facts)
 {
 	if (facts->fault || vma->end <= facts->at ||
 	    facts->at - facts->addr >= facts->length)
@@ -54,20 +54,20 @@ static void see(const struct mrg_maps_vma *vma, bool need_write,
 		facts->at = vma->end;
 }
 
-static int walk(const char *path, bool need_write, struct pin_facts *facts)
+static int walk(const char *path, bool need_write, struct host_pin_facts *facts)
 {
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
-	int ret = mrg_maps_open(&maps, path);
+	struct host_maps_vma vma;
+	struct host_maps maps;
+	int ret = host_maps_open(&maps, path);
 
 	if (ret)
 		return ret;
 	facts->at = facts->addr;
-	while ((ret = mrg_maps_next(&maps, &vma)) == 1) {
+	while ((ret = host_maps_next(&maps, &vma)) == 1) {
 		facts->gpu_driver |= is_gpu_library(vma.name);
 		see(&vma, need_write, facts);
 	}
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	if (!ret && !facts->fault && facts->at - facts->addr < facts->length)
 		facts->fault = PIN_UNMAPPED;
 	return ret;
@@ -79,7 +79,7 @@ static int walk(const char *path, bool need_write, struct pin_facts *facts)
  * One that was built where these symbols were missing is loaded and does
  * nothing.
  */
-static void take_module(const char *line, struct pin_facts *facts)
+static void take_module(const char *line, struct host_pin_facts *facts)
 {
 	char name[64], users[512];
 
@@ -93,7 +93,7 @@ static void take_module(const char *line, struct pin_facts *facts)
 		facts->peermem = PEERMEM_LINKED;
 }
 
-static void read_modules(const char *proc, struct pin_facts *facts)
+static void read_modules(const char *proc, struct host_pin_facts *facts)
 {
 	char path[PATH_MAX], line[1024];
 	FILE *file;
@@ -107,11 +107,11 @@ static void read_modules(const char *proc, struct pin_facts *facts)
 	fclose(file);
 }
 
-int pin_read(const char *proc, const char *process, uint64_t addr,
-	     uint64_t length, bool need_write, struct pin_facts *facts)
+int host_pin_read(const char *proc, const char *process, uint64_t addr,
+	     uint64_t length, bool need_write, struct host_pin_facts *facts)
 {
-	struct pin_facts found = { .addr = addr, .length = length };
-	struct pin_facts flags = found;
+	struct host_pin_facts found = { .addr = addr, .length = length };
+	struct host_pin_facts flags = found;
 	char path[PATH_MAX];
 	int ret;
 
@@ -129,7 +129,7 @@ int pin_read(const char *proc, const char *process, uint64_t addr,
 	return 0;
 }
 
-void pin_ask_gpu(struct mrg_gpu *gpu, struct pin_facts *facts)
+void host_pin_ask_gpu(struct mrg_gpu *gpu, struct host_pin_facts *facts)
 {
 	struct mrg_mem mem;
 
@@ -144,12 +144,12 @@ void pin_ask_gpu(struct mrg_gpu *gpu, struct pin_facts *facts)
 	mrg_mem_release(&mem);
 }
 
-void pin_ask_drivers(struct pin_facts *facts)
+void host_pin_ask_drivers(struct host_pin_facts *facts)
 {
 	struct mrg_gpu *gpu;
 
 	if (mrg_gpu_open(&gpu, NULL))
 		return;
-	pin_ask_gpu(gpu, facts);
+	host_pin_ask_gpu(gpu, facts);
 	mrg_gpu_close(gpu);
 }

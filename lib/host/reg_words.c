@@ -10,7 +10,7 @@
 #define EXPORT_IT "export it with mrg_gpu_export() and register that with mrg_reg_dmabuf()"
 
 __attribute__((format(printf, 3, 4)))
-static void put(struct reg_words *words, const char *remedy, const char *format,
+static void put(struct host_reg_words *words, const char *remedy, const char *format,
 		...)
 {
 	va_list args;
@@ -21,7 +21,7 @@ static void put(struct reg_words *words, const char *remedy, const char *format,
 	snprintf(words->remedy, sizeof(words->remedy), "%s", remedy);
 }
 
-static const char *peermem_words(const struct pin_facts *facts)
+static const char *peermem_words(const struct host_pin_facts *facts)
 {
 	switch (facts->peermem) {
 	case PEERMEM_ABSENT: return "no peermem module is loaded";
@@ -31,13 +31,13 @@ static const char *peermem_words(const struct pin_facts *facts)
 	return "peermem is loaded and did not take it";
 }
 
-static bool is_vmm(const struct pin_facts *facts)
+static bool is_vmm(const struct host_pin_facts *facts)
 {
 	return facts->kind == MRG_MEM_CUDA_VMM || facts->kind == MRG_MEM_HIP_VMM;
 }
 
 /* gpuDirectRDMACapable is a request of cuMemCreate(), and a fact from then on. */
-static void put_unflagged(const struct pin_facts *facts, struct reg_words *words)
+static void put_unflagged(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
 	if (is_vmm(facts))
 		put(words, "It cannot be fixed afterwards, and peermem does not help: set allocFlags.gpuDirectRDMACapable at cuMemCreate(), or allocate with cudaMalloc().",
@@ -49,7 +49,7 @@ static void put_unflagged(const struct pin_facts *facts, struct reg_words *words
 		    facts->addr, mrg_mem_kind_name(facts->kind));
 }
 
-static void put_gpu(const struct pin_facts *facts, struct reg_words *words)
+static void put_gpu(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
 	const char *kind = mrg_mem_kind_name(facts->kind);
 	char chunks[48] = "";
@@ -68,7 +68,7 @@ static void put_gpu(const struct pin_facts *facts, struct reg_words *words)
 		    facts->addr, kind, chunks, peermem_words(facts));
 }
 
-static void put_driver(const struct pin_facts *facts, struct reg_words *words)
+static void put_driver(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
 	if (facts->kind == MRG_MEM_CUDA_MANAGED || facts->kind == MRG_MEM_HIP_MANAGED)
 		put(words, "Allocate the buffer with cudaMalloc() or hipMalloc(), " EXPORT_IT ".",
@@ -84,7 +84,7 @@ static void put_driver(const struct pin_facts *facts, struct reg_words *words)
 		put_gpu(facts, words);
 }
 
-static void put_device(const struct pin_facts *facts, struct reg_words *words)
+static void put_device(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
 	const char *name = facts->name[0] ? facts->name : "a device without a name";
 
@@ -103,7 +103,7 @@ static void put_device(const struct pin_facts *facts, struct reg_words *words)
 }
 
 /* Memory of cudaMalloc() has no CPU mapping at all. */
-static void put_unmapped(const struct pin_facts *facts, struct reg_words *words)
+static void put_unmapped(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
 	if (facts->at != facts->addr)
 		put(words, "Register only mapped memory, and deregister before it is unmapped.",
@@ -114,16 +114,16 @@ static void put_unmapped(const struct pin_facts *facts, struct reg_words *words)
 		    facts->at, peermem_words(facts));
 }
 
-static void put_no_access(const struct pin_facts *facts, struct reg_words *words)
+static void put_no_access(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
 	put(words, "mrg_gpu_classify() tells which. Host: mprotect() it. GPU: allocate with gpuDirectRDMACapable (cannot be set afterwards), " EXPORT_IT ".",
 	    "Address 0x%" PRIx64 " in the range is reserved without access (PROT_NONE): host memory not opened yet, or GPU memory such as CUDA VMM (%s).",
 	    facts->at, peermem_words(facts));
 }
 
-void reg_words_pin(const struct pin_facts *facts, struct reg_words *words)
+void host_reg_words_pin(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
-	if (pin_on_gpu(facts)) {
+	if (host_pin_on_gpu(facts)) {
 		put_driver(facts, words);
 		return;
 	}
@@ -158,8 +158,8 @@ void reg_words_pin(const struct pin_facts *facts, struct reg_words *words)
  * the buffer is what happens to memory of several physical chunks, where the
  * runtime names, and so exports, one of them.
  */
-void reg_words_size(uint64_t size, uint64_t offset, uint64_t length,
-		    struct reg_words *words)
+void host_reg_words_size(uint64_t size, uint64_t offset, uint64_t length,
+		    struct host_reg_words *words)
 {
 	put(words, "Export exactly the range that is to be registered, or register chunk by chunk: a virtual-memory buffer has several allocations, and an export by address names one.",
 	    "The DMA-BUF holds %" PRIu64 " bytes, and the range ends at %" PRIu64
@@ -167,8 +167,8 @@ void reg_words_size(uint64_t size, uint64_t offset, uint64_t length,
 	    size, offset + length, offset, length);
 }
 
-void reg_words_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
-			   struct reg_words *words)
+void host_reg_words_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
+			   struct host_reg_words *words)
 {
 	uint64_t in_iova = iova & (page - 1), in_dmabuf = offset & (page - 1);
 
@@ -180,8 +180,8 @@ void reg_words_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
 	    page, iova, in_iova, offset, in_dmabuf);
 }
 
-void reg_words_support(enum reg_lack lack, const char *device, int answer,
-		       struct reg_words *words)
+void host_reg_words_support(enum host_reg_lack lack, const char *device, int answer,
+		       struct host_reg_words *words)
 {
 	static const char other_device[] =
 		"Use a device whose driver takes DMA-BUFs (mlx5, efa, irdma, bnxt_re, mana), a newer kernel, or the peermem path.";
@@ -208,7 +208,7 @@ void reg_words_support(enum reg_lack lack, const char *device, int answer,
 	}
 }
 
-void reg_words_exporter(int code, const char *device, struct reg_words *words)
+void host_reg_words_exporter(int code, const char *device, struct host_reg_words *words)
 {
 	switch (-code) {
 	case ENOTSUPP:

@@ -11,30 +11,30 @@
 #define ENOTSUPP	524	/* the kernel's own, and it escapes */
 
 /* As long as struct mrg_error has room for. */
-struct reg_words {
+struct host_reg_words {
 	char text[256];
 	char remedy[256];
 };
 
 /* What @facts say of a range that could not be pinned. */
-void reg_words_pin(const struct pin_facts *facts, struct reg_words *words);
+void host_reg_words_pin(const struct host_pin_facts *facts, struct host_reg_words *words);
 
 /* A DMA-BUF that ends before the range does. */
-void reg_words_size(uint64_t size, uint64_t offset, uint64_t length,
-		    struct reg_words *words);
+void host_reg_words_size(uint64_t size, uint64_t offset, uint64_t length,
+		    struct host_reg_words *words);
 /* Address and place in the DMA-BUF at different bytes of a page. */
-void reg_words_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
-			   struct reg_words *words);
+void host_reg_words_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
+			   struct host_reg_words *words);
 
-enum reg_lack {
+enum host_reg_lack {
 	LACK_PROVIDER,		/* libibverbs' */
 	LACK_KERNEL,		/* RDMA core or driver */
 	LACK_EITHER,		/* only the provider was asked */
 };
 /* No DMA-BUF MRs on @device, as @answer (-errno) tells. */
-void reg_words_support(enum reg_lack lack, const char *device, int answer,
-		       struct reg_words *words);
+void host_reg_words_support(enum host_reg_lack lack, const char *device, int answer,
+		       struct host_reg_words *words);
 /* The device takes DMA-BUFs, and got @code (-errno) for this one. */
-void reg_words_exporter(int code, const char *device, struct reg_words *words);
+void host_reg_words_exporter(int code, const char *device, struct host_reg_words *words);
 
 #endif

@@ -5,18 +5,18 @@
 
 #include "host/tally.h"
 
-int mrg_tally_init(struct mrg_tally *tally, size_t slots)
+int host_tally_init(struct host_tally *tally, size_t slots)
 {
-	*tally = (struct mrg_tally){ .slots = slots };
+	*tally = (struct host_tally){ .slots = slots };
 	tally->entries = calloc(slots, sizeof(*tally->entries));
 	tally->spare = calloc(slots, sizeof(*tally->spare));
 	if (tally->entries && tally->spare)
 		return 0;
-	mrg_tally_release(tally);
+	host_tally_release(tally);
 	return -ENOMEM;
 }
 
-void mrg_tally_release(struct mrg_tally *tally)
+void host_tally_release(struct host_tally *tally)
 {
 	free(tally->entries);
 	free(tally->spare);
@@ -29,7 +29,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 32;
 }
 
-static uint64_t key_hash(const struct mrg_tally_key *key)
+static uint64_t key_hash(const struct host_tally_key *key)
 {
 	uint64_t words[sizeof(*key) / sizeof(uint64_t)], hash = 0;
 
@@ -39,8 +39,8 @@ static uint64_t key_hash(const struct mrg_tally_key *key)
 	return hash;
 }
 
-static struct mrg_tally_entry *find_slot(const struct mrg_tally *tally,
-					 const struct mrg_tally_key *key)
+static struct host_tally_entry *find_slot(const struct host_tally *tally,
+					 const struct host_tally_key *key)
 {
 	size_t at = (size_t)key_hash(key) & (tally->slots - 1);
 
@@ -50,7 +50,7 @@ static struct mrg_tally_entry *find_slot(const struct mrg_tally *tally,
 	return &tally->entries[at];
 }
 
-static size_t count_above(const struct mrg_tally *tally, uint64_t floor)
+static size_t count_above(const struct host_tally *tally, uint64_t floor)
 {
 	size_t count = 0;
 
@@ -60,9 +60,9 @@ static size_t count_above(const struct mrg_tally *tally, uint64_t floor)
 }
 
 /* Drops the rarest, until at most half of the slots are taken. */
-static void prune(struct mrg_tally *tally)
+static void prune(struct host_tally *tally)
 {
-	struct mrg_tally_entry *old = tally->entries;
+	struct host_tally_entry *old = tally->entries;
 	uint64_t floor = 1;
 
 	while ((tally->used = count_above(tally, floor)) > tally->slots / 2)
@@ -75,10 +75,10 @@ static void prune(struct mrg_tally *tally)
 			*find_slot(tally, &old[i].key) = old[i];
 }
 
-void mrg_tally_add(struct mrg_tally *tally, const struct mrg_tally_key *key,
+void host_tally_add(struct host_tally *tally, const struct host_tally_key *key,
 		   uint64_t bytes, int dontcopy)
 {
-	struct mrg_tally_entry *entry = find_slot(tally, key);
+	struct host_tally_entry *entry = find_slot(tally, key);
 
 	if (!entry->count) {
 		if (tally->used >= tally->slots / 4 * 3) {
@@ -95,7 +95,7 @@ void mrg_tally_add(struct mrg_tally *tally, const struct mrg_tally_key *key,
 
 static int by_count(const void *a, const void *b)
 {
-	const struct mrg_tally_entry *x = a, *y = b;
+	const struct host_tally_entry *x = a, *y = b;
 
 	if (x->count != y->count)
 		return x->count < y->count ? 1 : -1;
@@ -105,7 +105,7 @@ static int by_count(const void *a, const void *b)
 	return memcmp(&x->key, &y->key, sizeof(x->key));
 }
 
-size_t mrg_tally_sort(struct mrg_tally *tally)
+size_t host_tally_sort(struct host_tally *tally)
 {
 	size_t kept = 0;
 

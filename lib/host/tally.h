@@ -10,36 +10,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MRG_TALLY_KIND 96
+#define HOST_TALLY_KIND 96
 
-struct mrg_tally_key {
-	char kind[MRG_TALLY_KIND];
+struct host_tally_key {
+	char kind[HOST_TALLY_KIND];
 	char perms[8];
 	uint64_t length;
 };
 
-struct mrg_tally_entry {
-	struct mrg_tally_key key;
+struct host_tally_entry {
+	struct host_tally_key key;
 	uint64_t count;
 	uint64_t bytes;
 	uint64_t dontcopy;
 };
 
-struct mrg_tally {
-	struct mrg_tally_entry *entries;	/* count 0 = free slot */
-	struct mrg_tally_entry *spare;		/* where the next prune goes */
+struct host_tally {
+	struct host_tally_entry *entries;	/* count 0 = free slot */
+	struct host_tally_entry *spare;		/* where the next prune goes */
 	size_t slots;				/* a power of two */
 	size_t used;
 };
 
-/** mrg_tally_init() - for up to 3/4 of @slots keys; -ENOMEM */
-int mrg_tally_init(struct mrg_tally *tally, size_t slots);
-void mrg_tally_release(struct mrg_tally *tally);
-/** mrg_tally_add() - count one of @key; unused bytes of the key must be zero */
-void mrg_tally_add(struct mrg_tally *tally, const struct mrg_tally_key *key,
+/** host_tally_init() - for up to 3/4 of @slots keys; -ENOMEM */
+int host_tally_init(struct host_tally *tally, size_t slots);
+void host_tally_release(struct host_tally *tally);
+/** host_tally_add() - count one of @key; unused bytes of the key must be zero */
+void host_tally_add(struct host_tally *tally, const struct host_tally_key *key,
 		   uint64_t bytes, int dontcopy);
-/** mrg_tally_sort() - the entries move to the front, highest count first; only
- *  mrg_tally_release() may follow.  Return: their number. */
-size_t mrg_tally_sort(struct mrg_tally *tally);
+/** host_tally_sort() - the entries move to the front, highest count first; only
+ *  host_tally_release() may follow.  Return: their number. */
+size_t host_tally_sort(struct host_tally *tally);
 
 #endif

@@ -99,7 +99,7 @@ static ssize_t read_regular(const struct mrg_tree *t, const char *path, void *bu
 	if (fd < 0)
 		return fd;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
-		n = read_all(fd, buf, cap < MRG_TREE_MAX_FILE ? cap : MRG_TREE_MAX_FILE);
+		n = read_all(fd, buf, cap < HOST_TREE_MAX_FILE ? cap : HOST_TREE_MAX_FILE);
 	close(fd);
 	return n;
 }
@@ -110,10 +110,10 @@ static int load_denied(struct mrg_tree *t)
 
 	if (t->live)
 		return 0;
-	t->denied = malloc(MRG_TREE_MAX_FILE);
+	t->denied = malloc(HOST_TREE_MAX_FILE);
 	if (!t->denied)
 		return -ENOMEM;
-	n = read_regular(t, ".mrguard/denied", t->denied, MRG_TREE_MAX_FILE);
+	n = read_regular(t, ".mrguard/denied", t->denied, HOST_TREE_MAX_FILE);
 	if (n == -ENOMEM) {
 		free(t->denied);
 		return (int)n;
@@ -405,7 +405,7 @@ static ssize_t read_names(DIR *dir, char ***names)
 	char **list = NULL, **more;
 	struct dirent *e;
 
-	while (count < MRG_TREE_MAX_NAMES && (e = readdir(dir))) {
+	while (count < HOST_TREE_MAX_NAMES && (e = readdir(dir))) {
 		if (e->d_name[0] == '.')
 			continue;
 		if (count == cap) {

@@ -26,9 +26,9 @@
 
 struct survey {
 	struct mrg_vma_report *report;
-	struct mrg_tally families;
-	struct mrg_tally kinds;
-	struct mrg_maps_vma previous;
+	struct host_tally families;
+	struct host_tally kinds;
+	struct host_maps_vma previous;
 	uint64_t detailed;
 };
 
@@ -56,27 +56,27 @@ int mrg_vma_count(struct mrg_dev *dev, pid_t pid, uint64_t *count)
 			*count = counts.map_count;
 		return ret;
 	}
-	lines = mrg_maps_count(pid);
+	lines = host_maps_count(pid);
 	if (lines < 0)
 		return (int)lines;
 	*count = (uint64_t)lines;
 	return 0;
 }
 
-static bool same_file(const struct mrg_maps_vma *a, const struct mrg_maps_vma *b)
+static bool same_file(const struct host_maps_vma *a, const struct host_maps_vma *b)
 {
 	return a->dev == b->dev && a->inode == b->inode &&
 	       !strcmp(a->name, b->name);
 }
 
 /* Offsets of anonymous memory are not shown, and taken to continue. */
-static bool continues(const struct mrg_maps_vma *a, const struct mrg_maps_vma *b)
+static bool continues(const struct host_maps_vma *a, const struct host_maps_vma *b)
 {
 	return same_file(a, b) &&
 	       (!a->inode || a->offset + (a->end - a->start) == b->offset);
 }
 
-static bool is_anonymous(const struct mrg_maps_vma *vma)
+static bool is_anonymous(const struct host_maps_vma *vma)
 {
 	return !vma->inode && vma->perms[3] == 'p';
 }
@@ -86,9 +86,9 @@ static bool is_anonymous(const struct mrg_maps_vma *vma)
  * as smaps shows it.  The rules are those of can_vma_merge_before/after().
  */
 static void count_stuck(struct mrg_vma_report *report,
-			const struct mrg_maps_vma *a, const struct mrg_maps_vma *b)
+			const struct host_maps_vma *a, const struct host_maps_vma *b)
 {
-	if (a->flags & MRG_MF_SPECIAL)
+	if (a->flags & HOST_MF_SPECIAL)
 		report->stuck_special++;
 	else if (!continues(a, b))
 		report->stuck_file++;
@@ -99,10 +99,10 @@ static void count_stuck(struct mrg_vma_report *report,
 }
 
 /* VM_SOFTDIRTY never keeps VMAs apart. */
-#define COMPARED(flags) ((flags) & ~(uint64_t)(MRG_MF_SOFTDIRTY))
+#define COMPARED(flags) ((flags) & ~(uint64_t)(HOST_MF_SOFTDIRTY))
 
-static void compare(struct mrg_vma_report *report, const struct mrg_maps_vma *a,
-		    const struct mrg_maps_vma *b)
+static void compare(struct mrg_vma_report *report, const struct host_maps_vma *a,
+		    const struct host_maps_vma *b)
 {
 	uint64_t differ = COMPARED(a->flags ^ b->flags);
 
@@ -114,39 +114,39 @@ static void compare(struct mrg_vma_report *report, const struct mrg_maps_vma *a,
 		return;
 	if (!differ)
 		count_stuck(report, a, b);
-	else if (differ == MRG_MF_DONTCOPY && continues(a, b) &&
-		 !((a->flags | b->flags) & MRG_MF_SPECIAL))
+	else if (differ == HOST_MF_DONTCOPY && continues(a, b) &&
+		 !((a->flags | b->flags) & HOST_MF_SPECIAL))
 		report->joinable++;
 }
 
-static void count_one(struct survey *survey, const struct mrg_maps_vma *vma)
+static void count_one(struct survey *survey, const struct host_maps_vma *vma)
 {
-	struct mrg_tally_key key = { .length = vma->end - vma->start };
-	int dontcopy = (vma->flags & MRG_MF_DONTCOPY) != 0;
+	struct host_tally_key key = { .length = vma->end - vma->start };
+	int dontcopy = (vma->flags & HOST_MF_DONTCOPY) != 0;
 
 	survey->report->count++;
 	survey->report->dontcopy += (uint64_t)dontcopy;
-	survey->report->special += (vma->flags & MRG_MF_SPECIAL) != 0;
+	survey->report->special += (vma->flags & HOST_MF_SPECIAL) != 0;
 	survey->detailed += vma->detailed;
 
 	memcpy(key.perms, vma->perms, sizeof(vma->perms));
-	mrg_vma_kind_name(vma, key.kind, sizeof(key.kind));
-	mrg_tally_add(&survey->families, &key, key.length, dontcopy);
+	host_vma_kind_name(vma, key.kind, sizeof(key.kind));
+	host_tally_add(&survey->families, &key, key.length, dontcopy);
 
 	memset(key.perms, 0, sizeof(key.perms));
 	key.length = 0;
-	mrg_tally_add(&survey->kinds, &key, vma->end - vma->start, dontcopy);
+	host_tally_add(&survey->kinds, &key, vma->end - vma->start, dontcopy);
 }
 
 static int survey_file(struct survey *survey, const char *path)
 {
-	struct mrg_maps maps;
-	struct mrg_maps_vma vma = { .start = 0 };
-	int ret = mrg_maps_open(&maps, path);
+	struct host_maps maps;
+	struct host_maps_vma vma = { .start = 0 };
+	int ret = host_maps_open(&maps, path);
 
 	if (ret)
 		return ret;
-	while ((ret = mrg_maps_next(&maps, &vma)) > 0) {
+	while ((ret = host_maps_next(&maps, &vma)) > 0) {
 		if (!strcmp(vma.name, "[vsyscall]"))
 			continue;	/* shown, but no VMA */
 		count_one(survey, &vma);
@@ -154,21 +154,21 @@ static int survey_file(struct survey *survey, const char *path)
 			compare(survey->report, &survey->previous, &vma);
 		survey->previous = vma;
 	}
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return ret;
 }
 
 static int list_kinds(struct survey *survey, size_t top)
 {
 	struct mrg_vma_report *report = survey->report;
-	size_t count = mrg_tally_sort(&survey->kinds);
+	size_t count = host_tally_sort(&survey->kinds);
 
 	report->nkinds = count < top ? count : top;
 	report->kinds = calloc(report->nkinds + 1, sizeof(*report->kinds));
 	if (!report->kinds)
 		return -ENOMEM;
 	for (size_t i = 0; i < report->nkinds; i++) {
-		const struct mrg_tally_entry *from = &survey->kinds.entries[i];
+		const struct host_tally_entry *from = &survey->kinds.entries[i];
 		struct mrg_vma_kind *to = &report->kinds[i];
 
 		memcpy(to->kind, from->key.kind, sizeof(to->kind));
@@ -182,7 +182,7 @@ static int list_kinds(struct survey *survey, size_t top)
 static int list_families(struct survey *survey, size_t top)
 {
 	struct mrg_vma_report *report = survey->report;
-	size_t count = mrg_tally_sort(&survey->families);
+	size_t count = host_tally_sort(&survey->families);
 
 	report->nfamilies = count < top ? count : top;
 	report->families = calloc(report->nfamilies + 1,
@@ -191,7 +191,7 @@ static int list_families(struct survey *survey, size_t top)
 		return -ENOMEM;
 	report->unlisted = report->count;
 	for (size_t i = 0; i < report->nfamilies; i++) {
-		const struct mrg_tally_entry *from = &survey->families.entries[i];
+		const struct host_tally_entry *from = &survey->families.entries[i];
 		struct mrg_vma_family *to = &report->families[i];
 
 		memcpy(to->kind, from->key.kind, sizeof(to->kind));
@@ -241,17 +241,17 @@ static int make_from_path(const struct mrg_vma_opts *opts, const char *path,
 			  struct mrg_vma_report *report)
 {
 	struct survey survey = { .report = report };
-	int ret = mrg_tally_init(&survey.families, FAMILY_SLOTS);
+	int ret = host_tally_init(&survey.families, FAMILY_SLOTS);
 
 	if (ret)
 		return ret;
-	ret = mrg_tally_init(&survey.kinds, KIND_SLOTS);
+	ret = host_tally_init(&survey.kinds, KIND_SLOTS);
 	if (!ret) {
 		ret = survey_run(&survey, path,
 				 opts->top ? opts->top : DEFAULT_TOP);
-		mrg_tally_release(&survey.kinds);
+		host_tally_release(&survey.kinds);
 	}
-	mrg_tally_release(&survey.families);
+	host_tally_release(&survey.families);
 	return ret;
 }
 
@@ -273,7 +273,7 @@ static const char *source_path(const struct mrg_vma_opts *opts, char *room,
 
 static int take_opts(const struct mrg_vma_opts *from, struct mrg_vma_opts *to)
 {
-	int ret = mrg_opts_copy(to, sizeof(*to), from);
+	int ret = base_opts_copy(to, sizeof(*to), from);
 
 	if (ret)
 		return ret;
@@ -300,7 +300,7 @@ static int fill_report(const struct mrg_vma_opts *opts,
 		if (!report->limit)
 			mrg_vma_limit(&report->limit);
 	}
-	mrg_vma_judge(report);
+	host_vma_judge(report);
 	return 0;
 }
 

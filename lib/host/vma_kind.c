@@ -73,7 +73,7 @@ static void path_kind(const char *path, size_t len, char *kind, size_t size)
 {
 	const char *slash = memrchr(path, '/', len);
 	size_t dir = slash ? (size_t)(slash - path) + 1 : 0;
-	char last[MRG_TALLY_KIND];
+	char last[HOST_TALLY_KIND];
 	size_t skip;
 
 	copy_pattern(path + dir, len - dir, last, sizeof(last) - 16);
@@ -92,12 +92,12 @@ static void bracket_kind(const char *name, char *kind, size_t size)
 	copy_pattern(name + 1, len - 1, kind, size);
 }
 
-void mrg_vma_kind_name(const struct mrg_maps_vma *vma, char *kind, size_t size)
+void host_vma_kind_name(const struct host_maps_vma *vma, char *kind, size_t size)
 {
 	const char *name = vma->name;
 	size_t len = without_suffix(name, " (deleted)");
 
-	if (vma->flags & MRG_MF_HUGETLB || starts_with(name, "/anon_hugepage"))
+	if (vma->flags & HOST_MF_HUGETLB || starts_with(name, "/anon_hugepage"))
 		snprintf(kind, size, "hugetlb");
 	else if (!name[0])
 		snprintf(kind, size, "anonymous");
@@ -109,5 +109,5 @@ void mrg_vma_kind_name(const struct mrg_maps_vma *vma, char *kind, size_t size)
 		copy_pattern(name + 1, len - 1, kind, size);
 	else
 		path_kind(name, len, kind, size);
-	mrg_make_plain(kind);
+	base_make_plain(kind);
 }

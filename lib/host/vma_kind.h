@@ -5,7 +5,7 @@
 #include "host/maps.h"
 #include "host/tally.h"
 
-/** mrg_vma_kind_name() - see struct mrg_vma_kind */
-void mrg_vma_kind_name(const struct mrg_maps_vma *vma, char *kind, size_t size);
+/** host_vma_kind_name() - see struct mrg_vma_kind */
+void host_vma_kind_name(const struct host_maps_vma *vma, char *kind, size_t size);
 
 #endif

@@ -9,9 +9,9 @@
 #define HIGH_PERCENT 50
 #define NEAR_PERCENT 90
 
-struct mrg_grouped mrg_grouped(uint64_t value)
+struct host_grouped host_grouped(uint64_t value)
 {
-	struct mrg_grouped grouped;
+	struct host_grouped grouped;
 	char digits[24];
 	int len = snprintf(digits, sizeof(digits), "%" PRIu64, value);
 	char *to = grouped.text;
@@ -24,7 +24,7 @@ struct mrg_grouped mrg_grouped(uint64_t value)
 	*to = '\0';
 	return grouped;
 }
-#define GROUPED(value) (mrg_grouped(value).text)
+#define GROUPED(value) (host_grouped(value).text)
 
 static unsigned int percent(const struct mrg_vma_report *report)
 {
@@ -130,7 +130,7 @@ static void blame(struct mrg_vma_report *report, char *out, size_t size)
 		blame_marks(report, out, size);
 }
 
-void mrg_vma_judge(struct mrg_vma_report *report)
+void host_vma_judge(struct mrg_vma_report *report)
 {
 	int len = describe_count(report, report->verdict, sizeof(report->verdict));
 	char *rest = report->verdict + len;

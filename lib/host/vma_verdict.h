@@ -4,13 +4,13 @@
 
 #include <mrguard/vma.h>
 
-/** mrg_vma_judge() - fill in state, fork_pieces, verdict and remedy */
-void mrg_vma_judge(struct mrg_vma_report *report);
+/** host_vma_judge() - fill in state, fork_pieces, verdict and remedy */
+void host_vma_judge(struct mrg_vma_report *report);
 
 /* A number as people read it: "65,530". */
-struct mrg_grouped {
+struct host_grouped {
 	char text[32];
 };
-struct mrg_grouped mrg_grouped(uint64_t value);
+struct host_grouped host_grouped(uint64_t value);
 
 #endif

@@ -31,7 +31,7 @@ struct queue {
 };
 
 struct search {
-	const struct mrg_cut_rule *rule;
+	const struct model_cut_rule *rule;
 	/* The places where units allow a cut: first, first + step, ... */
 	uint64_t grid_first;
 	uint64_t grid_step;
@@ -46,7 +46,7 @@ struct search {
 
 static int enqueue(struct queue *q, uint32_t place)
 {
-	uint32_t *at = mrg_grow(q->at, &q->room, q->count, sizeof(*at));
+	uint32_t *at = base_grow(q->at, &q->room, q->count, sizeof(*at));
 
 	if (!at)
 		return -ENOMEM;
@@ -61,7 +61,7 @@ static int enqueue(struct queue *q, uint32_t place)
  */
 static void find_grid(struct search *s)
 {
-	const struct mrg_cut_rule *rule = s->rule;
+	const struct model_cut_rule *rule = s->rule;
 	uint64_t unit = rule->unit ? rule->unit : 1;
 	uint64_t common = unit & -unit & (rule->align - 1);
 	uint64_t odd, inverse, rest, i;
@@ -87,7 +87,7 @@ static void find_grid(struct search *s)
 /* The last place for a cut at or before @pos, or NONE; the end is always one. */
 static uint64_t last_cut(const struct search *s, bool inside, uint64_t pos)
 {
-	const struct mrg_cut_rule *rule = s->rule;
+	const struct model_cut_rule *rule = s->rule;
 	uint64_t over = (rule->iova + pos) & (rule->align - 1);
 
 	if (pos >= rule->length)
@@ -100,7 +100,7 @@ static uint64_t last_cut(const struct search *s, bool inside, uint64_t pos)
 }
 
 /* The first witness that ends after @pos, or where a point, lies after it. */
-static size_t first_after(const struct mrg_cut_rule *rule, uint64_t pos)
+static size_t first_after(const struct model_cut_rule *rule, uint64_t pos)
 {
 	size_t low = 0, high = rule->count, mid;
 
@@ -114,7 +114,7 @@ static size_t first_after(const struct mrg_cut_rule *rule, uint64_t pos)
 	return low;
 }
 
-static bool holds_witness(const struct mrg_cut_rule *rule, uint64_t start,
+static bool holds_witness(const struct model_cut_rule *rule, uint64_t start,
 			  uint64_t end)
 {
 	size_t i = first_after(rule, start);
@@ -123,13 +123,13 @@ static bool holds_witness(const struct mrg_cut_rule *rule, uint64_t start,
 }
 
 /* Bytes from @pos to the end of its window. */
-static uint64_t window_left(const struct mrg_cut_rule *rule, uint64_t pos)
+static uint64_t window_left(const struct model_cut_rule *rule, uint64_t pos)
 {
 	return rule->window - ((rule->iova + pos) & (rule->window - 1));
 }
 
 /* Pieces from @pos on can end anywhere that their length allows. */
-static bool reaches_all(const struct mrg_cut_rule *rule, uint64_t pos)
+static bool reaches_all(const struct model_cut_rule *rule, uint64_t pos)
 {
 	size_t i = first_after(rule, pos);
 	uint64_t next = i < rule->count ? rule->witness[i].lo : rule->length;
@@ -141,7 +141,7 @@ static bool reaches_all(const struct mrg_cut_rule *rule, uint64_t pos)
 static uint64_t farthest(const struct search *s, bool inside, uint64_t start,
 			 uint64_t cap)
 {
-	const struct mrg_cut_rule *rule = s->rule;
+	const struct model_cut_rule *rule = s->rule;
 	uint64_t room = window_left(rule, start), end;
 
 	if (rule->max && rule->max < cap - start)
@@ -170,9 +170,9 @@ static int new_place(struct search *s, uint64_t pos, uint32_t from,
 	struct place *places;
 
 	/* Few places are kept for a piece: more mean a plan beyond use. */
-	if (s->count >= 4ULL * MRG_MAX_PIECES)
+	if (s->count >= 4ULL * MODEL_MAX_PIECES)
 		return -E2BIG;
-	places = mrg_grow(s->places, &s->room, s->count, sizeof(*places));
+	places = base_grow(s->places, &s->room, s->count, sizeof(*places));
 	if (!places)
 		return -ENOMEM;
 	s->places = places;
@@ -270,7 +270,7 @@ static long write_ends(const struct search *s, uint32_t last, long count,
 	uint64_t *out;
 	long i;
 
-	if (count > MRG_MAX_PIECES)
+	if (count > MODEL_MAX_PIECES)
 		return -E2BIG;
 	out = malloc(count * sizeof(*out));
 	if (!out)
@@ -281,7 +281,7 @@ static long write_ends(const struct search *s, uint32_t last, long count,
 	return count;
 }
 
-long mrg_cut(const struct mrg_cut_rule *rule, uint64_t **ends, size_t *inside)
+long model_cut(const struct model_cut_rule *rule, uint64_t **ends, size_t *inside)
 {
 	struct search s = { .rule = rule };
 	uint32_t last = 0;

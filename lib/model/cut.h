@@ -12,7 +12,7 @@
  * point, lo == hi, and has to lie inside.  Positions count from the range's
  * start.
  */
-struct mrg_witness {
+struct model_witness {
 	uint64_t lo;
 	uint64_t hi;
 };
@@ -23,28 +23,28 @@ struct mrg_witness {
  * those that are no multiples of @unit from the range's start are to be
  * avoided.  @window and @align are powers of two.
  */
-struct mrg_cut_rule {
+struct model_cut_rule {
 	uint64_t iova;
 	uint64_t length;
 	uint64_t window;
 	uint64_t align;
 	uint64_t unit;
 	uint64_t max;
-	const struct mrg_witness *witness; /* in order, apart */
+	const struct model_witness *witness; /* in order, apart */
 	size_t count;
 };
 
 /* More MRs than any device has use for; keeps nonsense from eating memory. */
-#define MRG_MAX_PIECES (1u << 20)
+#define MODEL_MAX_PIECES (1u << 20)
 
 /**
- * mrg_cut() - the fewest cuts inside units, and with these the fewest pieces
+ * model_cut() - the fewest cuts inside units, and with these the fewest pieces
  * @ends: OUT where each piece ends; to be freed
  * @inside: OUT cuts that fall inside a unit
  *
  * Return: the number of pieces; -ERANGE (no such pieces exist), -E2BIG (more
- * than MRG_MAX_PIECES), -ENOMEM.
+ * than MODEL_MAX_PIECES), -ENOMEM.
  */
-long mrg_cut(const struct mrg_cut_rule *rule, uint64_t **ends, size_t *inside);
+long model_cut(const struct model_cut_rule *rule, uint64_t **ends, size_t *inside);
 
 #endif

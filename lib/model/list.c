@@ -9,7 +9,7 @@
 /* Takes an entry that lies outside the range. */
 static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)
 {
-	if (!mrg_entry_valid(sg) || sg->len > MRG_LIST_MAX - *bytes)
+	if (!model_entry_valid(sg) || sg->len > MODEL_LIST_MAX - *bytes)
 		return -EINVAL;
 	*bytes += sg->len;
 	return 0;
@@ -19,13 +19,13 @@ static int pass_entry(const struct mrg_sg *sg, uint64_t *bytes)
  * While every run lies on 4 GiB lines, as wide pages need it, runs are kept:
  * they are few, and judging page after page then needs no pass of its own.
  */
-static int keep_run(struct mrg_planner *p, const struct mrg_sg *run)
+static int keep_run(struct model_planner *p, const struct mrg_sg *run)
 {
 	struct mrg_sg *wide;
 
-	if (p->scan.mask & MRG_LOW32)
+	if (p->scan.mask & MODEL_LOW32)
 		return 0;
-	wide = mrg_grow(p->wide, &p->wide_room, p->wide_count, sizeof(*wide));
+	wide = base_grow(p->wide, &p->wide_room, p->wide_count, sizeof(*wide));
 	if (!wide)
 		return -ENOMEM;
 	p->wide = wide;
@@ -33,42 +33,42 @@ static int keep_run(struct mrg_planner *p, const struct mrg_sg *run)
 	return 0;
 }
 
-static int read_range(struct mrg_planner *p, struct mrg_runs *it, uint64_t va)
+static int read_range(struct model_planner *p, struct model_runs *it, uint64_t va)
 {
 	struct mrg_sg run;
 	int err = 0;
 
-	while (!err && mrg_runs_next(it, &run)) {
-		mrg_scan_add(&p->scan, &run, va);
+	while (!err && model_runs_next(it, &run)) {
+		model_scan_add(&p->scan, &run, va);
 		err = keep_run(p, &run);
 		va += run.len;
 	}
-	if (it->malformed || it->seen > MRG_LIST_MAX ||
-	    (it->per_entry && p->scan.longest > MRG_LOW32))
+	if (it->malformed || it->seen > MODEL_LIST_MAX ||
+	    (it->per_entry && p->scan.longest > MODEL_LOW32))
 		return -EINVAL;
 	return err;
 }
 
-static uint64_t range_bytes(const struct mrg_planner *p, uint64_t pgoff,
+static uint64_t range_bytes(const struct model_planner *p, uint64_t pgoff,
 			    uint64_t before)
 {
-	uint64_t most = MRG_LIST_MAX - before;
+	uint64_t most = MODEL_LIST_MAX - before;
 	uint64_t length = p->opts.length;
 
 	if (!length || length > most)
 		return most;
-	length = mrg_align_up(pgoff + length, p->opts.page_size);
+	length = model_align_up(pgoff + length, p->opts.page_size);
 	return length < most ? length : most;
 }
 
-int mrg_read_list(struct mrg_planner *p, const struct mrg_sg *sg, size_t count)
+int model_read_list(struct model_planner *p, const struct mrg_sg *sg, size_t count)
 {
 	uint64_t pgoff = p->opts.offset & (p->opts.page_size - 1);
 	uint64_t skip = p->opts.offset - pgoff;
-	struct mrg_runs it = {
+	struct model_runs it = {
 		.sg = sg,
 		.end = sg + count,
-		.per_entry = mrg_walk_per_entry(p->walk),
+		.per_entry = model_walk_per_entry(p->walk),
 	};
 	int err = 0;
 
@@ -89,20 +89,20 @@ int mrg_read_list(struct mrg_planner *p, const struct mrg_sg *sg, size_t count)
 }
 
 struct witness_list {
-	struct mrg_witness *at;
+	struct model_witness *at;
 	size_t count;
 	size_t room;
 };
 
 static int add_witness(struct witness_list *list, uint64_t lo, uint64_t hi)
 {
-	struct mrg_witness *at;
+	struct model_witness *at;
 
-	at = mrg_grow(list->at, &list->room, list->count, sizeof(*at));
+	at = base_grow(list->at, &list->room, list->count, sizeof(*at));
 	if (!at)
 		return -ENOMEM;
 	list->at = at;
-	list->at[list->count++] = (struct mrg_witness){ lo, hi };
+	list->at[list->count++] = (struct model_witness){ lo, hi };
 	return 0;
 }
 
@@ -112,28 +112,28 @@ static int add_witness(struct witness_list *list, uint64_t lo, uint64_t hi)
  * all along a run.  Between other runs a discontinuity that is not on a 4 GiB
  * line does so for MRs that hold both its sides.
  */
-int mrg_find_witnesses(const struct mrg_planner *p, struct mrg_witness **out,
+int model_find_witnesses(const struct model_planner *p, struct model_witness **out,
 		       size_t *count)
 {
-	uint64_t pgoff = mrg_mr_pgoff(&p->mr), pos = 0;
+	uint64_t pgoff = model_mr_pgoff(&p->mr), pos = 0;
 	struct witness_list list = { 0 };
 	bool bound, was_bound = true; /* the first run has none before it */
-	struct mrg_runs it;
+	struct model_runs it;
 	struct mrg_sg run;
 	int err = 0;
 
-	mrg_mr_runs(&p->mr, mrg_walk_per_entry(p->walk), &it);
-	for (; !err && mrg_runs_next(&it, &run); was_bound = bound) {
+	model_mr_runs(&p->mr, model_walk_per_entry(p->walk), &it);
+	for (; !err && model_runs_next(&it, &run); was_bound = bound) {
 		uint64_t lo = pos > pgoff ? pos - pgoff : 0;
 		uint64_t va = p->mr.iova - pgoff + pos;
 
 		pos += run.len;
-		bound = (run.addr ^ va) & MRG_LOW32;
+		bound = (run.addr ^ va) & MODEL_LOW32;
 		if (bound && list.count && list.at[list.count - 1].hi == lo)
 			list.at[list.count - 1].hi = pos - pgoff;
 		else if (bound)
 			err = add_witness(&list, lo, pos - pgoff);
-		else if (!was_bound && (va & MRG_LOW32))
+		else if (!was_bound && (va & MODEL_LOW32))
 			err = add_witness(&list, lo, lo);
 	}
 	*out = list.at;

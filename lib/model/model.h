@@ -14,24 +14,24 @@
 #include <mrguard/plan.h>
 
 /* Pages from here on are what the truncating walk gets wrong. */
-#define MRG_WIDE_SHIFT 32
+#define MODEL_WIDE_SHIFT 32
 /* The largest page that every walk handles. */
-#define MRG_WINDOW (1ULL << 31)
+#define MODEL_WINDOW (1ULL << 31)
 /* A bit below 32 in which iova and DMA address differ keeps pages narrow. */
-#define MRG_LOW32 0xffffffffULL
+#define MODEL_LOW32 0xffffffffULL
 /* The smallest page of any RDMA device in the kernel. */
-#define MRG_MIN_SHIFT 12
-#define MRG_MAX_SHIFT 63
+#define MODEL_MIN_SHIFT 12
+#define MODEL_MAX_SHIFT 63
 /* A device whose limit is not known takes at least 2 GiB pages. */
-#define MRG_MIN_LIMIT 31
+#define MODEL_MIN_LIMIT 31
 /* No list is longer: offsets and lengths add without overflow. */
-#define MRG_LIST_MAX (1ULL << 63)
+#define MODEL_LIST_MAX (1ULL << 63)
 
 /*
  * One MR: bytes [offset, offset + length) of a list, at an iova.
  * offset and iova agree within a host page, as uverbs demands.
  */
-struct mrg_mr {
+struct model_mr {
 	const struct mrg_sg *sg;
 	size_t count;
 	uint64_t offset;
@@ -40,25 +40,25 @@ struct mrg_mr {
 	uint64_t page_size;
 };
 
-static inline uint64_t mrg_align_up(uint64_t x, uint64_t to)
+static inline uint64_t model_align_up(uint64_t x, uint64_t to)
 {
 	return (x + to - 1) & ~(to - 1);
 }
 
-static inline uint64_t mrg_mr_pgoff(const struct mrg_mr *mr)
+static inline uint64_t model_mr_pgoff(const struct model_mr *mr)
 {
 	return mr->iova & (mr->page_size - 1);
 }
 
 /* All page sizes from 4 KiB to 2^limit, as drivers announce them. */
-static inline uint64_t mrg_pages_up_to(uint32_t limit)
+static inline uint64_t model_pages_up_to(uint32_t limit)
 {
-	return (~0ULL >> (MRG_MAX_SHIFT - limit)) &
-	       ~((1ULL << MRG_MIN_SHIFT) - 1);
+	return (~0ULL >> (MODEL_MAX_SHIFT - limit)) &
+	       ~((1ULL << MODEL_MIN_SHIFT) - 1);
 }
 
 /* Walks of kernels before 486055f5e09d see entries, later ones see runs. */
-static inline bool mrg_walk_per_entry(enum mrg_walk walk)
+static inline bool model_walk_per_entry(enum mrg_walk walk)
 {
 	return walk == MRG_WALK_PER_ENTRY || walk == MRG_WALK_PER_ENTRY_NARROW;
 }
@@ -67,24 +67,24 @@ static inline bool mrg_walk_per_entry(enum mrg_walk walk)
  * Goes through a stretch of a list, run by run: entries that continue each
  * other are one run, unless per_entry.
  */
-struct mrg_runs {
+struct model_runs {
 	const struct mrg_sg *sg;
 	const struct mrg_sg *end;
 	uint64_t skip; /* bytes of *sg that come before the stretch */
 	uint64_t left; /* bytes of the stretch that are still to come */
 	uint64_t seen; /* bytes of the list passed, cut ones too */
 	bool per_entry;
-	bool malformed; /* an entry that mrg_entry_valid() would refuse */
+	bool malformed; /* an entry that model_entry_valid() would refuse */
 };
 
 /* Not empty, not absurdly long, and not past the last address. */
-static inline bool mrg_entry_valid(const struct mrg_sg *sg)
+static inline bool model_entry_valid(const struct mrg_sg *sg)
 {
-	return sg->len - 1 < MRG_LIST_MAX &&
+	return sg->len - 1 < MODEL_LIST_MAX &&
 	       sg->addr + (sg->len - 1) >= sg->addr;
 }
 
-static inline bool mrg_runs_next(struct mrg_runs *it, struct mrg_sg *run)
+static inline bool model_runs_next(struct model_runs *it, struct mrg_sg *run)
 {
 	const struct mrg_sg *sg = it->sg;
 	uint64_t start, len, next;
@@ -93,12 +93,12 @@ static inline bool mrg_runs_next(struct mrg_runs *it, struct mrg_sg *run)
 		return false;
 	start = sg->addr + it->skip;
 	len = sg->len - it->skip;
-	it->malformed |= !mrg_entry_valid(sg);
+	it->malformed |= !model_entry_valid(sg);
 	sg++;
 	/* A run does not go on past 2^64: FBP-C tests the sum for overflow. */
 	while (!it->per_entry && len < it->left && sg != it->end &&
 	       !__builtin_add_overflow(start, len, &next) && next == sg->addr) {
-		it->malformed |= sg->len - 1 >= MRG_LIST_MAX;
+		it->malformed |= sg->len - 1 >= MODEL_LIST_MAX;
 		len += sg->len;
 		sg++;
 	}
@@ -113,10 +113,10 @@ static inline bool mrg_runs_next(struct mrg_runs *it, struct mrg_sg *run)
 }
 
 /* The pages that an MR maps: ib_umem_dmabuf_map_pages() widens to whole ones. */
-void mrg_mr_runs(const struct mrg_mr *mr, bool per_entry, struct mrg_runs *it);
+void model_mr_runs(const struct model_mr *mr, bool per_entry, struct model_runs *it);
 
 /* What pick and walk need to know of an MR's runs. */
-struct mrg_scan {
+struct model_scan {
 	uint64_t mask; /* its lowest bit bounds the page */
 	uint64_t first; /* DMA address of the first page */
 	uint64_t first_len; /* bytes of the first run */
@@ -129,7 +129,7 @@ struct mrg_scan {
 };
 
 /* Adds the run that starts at address @va of the MR, in order. */
-static inline void mrg_scan_add(struct mrg_scan *scan, const struct mrg_sg *run,
+static inline void model_scan_add(struct model_scan *scan, const struct mrg_sg *run,
 				uint64_t va)
 {
 	scan->mask |= run->addr ^ va;
@@ -149,8 +149,8 @@ static inline void mrg_scan_add(struct mrg_scan *scan, const struct mrg_sg *run,
 	scan->runs++;
 }
 
-void mrg_mr_scan(const struct mrg_mr *mr, enum mrg_walk walk,
-		 struct mrg_scan *scan);
+void model_mr_scan(const struct model_mr *mr, enum mrg_walk walk,
+		 struct model_scan *scan);
 
 /*
  * The smallest page that the kernels of @walk pick.  Until 4fbc3a52cd4d (6.7,
@@ -158,36 +158,36 @@ void mrg_mr_scan(const struct mrg_mr *mr, enum mrg_walk walk,
  * MRG_WALK_PER_ENTRY is of kernels on both sides of that commit: those that
  * pick less must not be taken for such that refuse.
  */
-static inline uint64_t mrg_smallest_page(enum mrg_walk walk, uint64_t page_size)
+static inline uint64_t model_smallest_page(enum mrg_walk walk, uint64_t page_size)
 {
 	return walk == MRG_WALK_TRUNCATING_UNBOUNDED ||
 			       walk == MRG_WALK_PER_ENTRY_NARROW ?
 		       page_size :
-		       1ULL << MRG_MIN_SHIFT;
+		       1ULL << MODEL_MIN_SHIFT;
 }
 
 /* The page that ib_umem_find_best_pgsz() picks, in bytes; 0: it refuses. */
-uint64_t mrg_pick_page(const struct mrg_mr *mr, const struct mrg_scan *scan,
+uint64_t model_pick_page(const struct model_mr *mr, const struct model_scan *scan,
 		       enum mrg_walk walk, uint64_t pgsz_bitmap);
 
 /* What @walk makes of the MR in pages of 1 << @shift, as picked. */
-void mrg_mr_walk(const struct mrg_mr *mr, const struct mrg_scan *scan,
+void model_mr_walk(const struct model_mr *mr, const struct model_scan *scan,
 		 enum mrg_walk walk, uint32_t shift, struct mrg_outcome *out);
 
 /* Both in one: the MR on a device that takes the pages of @pgsz_bitmap. */
-void mrg_mr_judge(const struct mrg_mr *mr, uint64_t pgsz_bitmap,
+void model_mr_judge(const struct model_mr *mr, uint64_t pgsz_bitmap,
 		  enum mrg_walk walk, struct mrg_outcome *out);
 
 /*
  * The addresses that @walk hands out for blocks [start, start + cap), in
  * pages of 1 << @shift; returns how many of these blocks the MR has.
  */
-size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk,
+size_t model_mr_blocks(const struct model_mr *mr, enum mrg_walk walk,
 		     uint32_t shift, uint64_t start, uint64_t *addrs,
 		     size_t cap);
 
 /* Bytes of the MR that lie in wrong blocks. */
-uint64_t mrg_wrong_bytes(const struct mrg_mr *mr,
+uint64_t model_wrong_bytes(const struct model_mr *mr,
 			 const struct mrg_outcome *out);
 
 #endif

@@ -8,15 +8,15 @@
  */
 #include "model/model.h"
 
-void mrg_mr_runs(const struct mrg_mr *mr, bool per_entry, struct mrg_runs *it)
+void model_mr_runs(const struct model_mr *mr, bool per_entry, struct model_runs *it)
 {
-	uint64_t pgoff = mrg_mr_pgoff(mr);
+	uint64_t pgoff = model_mr_pgoff(mr);
 	uint64_t first = mr->offset - pgoff;
 
-	*it = (struct mrg_runs){
+	*it = (struct model_runs){
 		.sg = mr->sg,
 		.end = mr->sg + mr->count,
-		.left = mrg_align_up(pgoff + mr->length, mr->page_size),
+		.left = model_align_up(pgoff + mr->length, mr->page_size),
 		.per_entry = per_entry,
 	};
 	while (it->sg != it->end && first >= it->sg->len)
@@ -24,17 +24,17 @@ void mrg_mr_runs(const struct mrg_mr *mr, bool per_entry, struct mrg_runs *it)
 	it->skip = first;
 }
 
-void mrg_mr_scan(const struct mrg_mr *mr, enum mrg_walk walk,
-		 struct mrg_scan *scan)
+void model_mr_scan(const struct model_mr *mr, enum mrg_walk walk,
+		 struct model_scan *scan)
 {
-	uint64_t va = mr->iova - mrg_mr_pgoff(mr);
-	struct mrg_runs it;
+	uint64_t va = mr->iova - model_mr_pgoff(mr);
+	struct model_runs it;
 	struct mrg_sg run;
 
-	*scan = (struct mrg_scan){ 0 };
-	mrg_mr_runs(mr, mrg_walk_per_entry(walk), &it);
-	while (mrg_runs_next(&it, &run)) {
-		mrg_scan_add(scan, &run, va);
+	*scan = (struct model_scan){ 0 };
+	model_mr_runs(mr, model_walk_per_entry(walk), &it);
+	while (model_runs_next(&it, &run)) {
+		model_scan_add(scan, &run, va);
 		va += run.len;
 	}
 }
@@ -45,13 +45,13 @@ static uint32_t bits_per(uint64_t x)
 	return x ? 64 - __builtin_clzll(x) : 1;
 }
 
-uint64_t mrg_pick_page(const struct mrg_mr *mr, const struct mrg_scan *scan,
+uint64_t model_pick_page(const struct model_mr *mr, const struct model_scan *scan,
 		       enum mrg_walk walk, uint64_t pgsz_bitmap)
 {
 	uint32_t span = bits_per(mr->iova ^ (mr->iova + mr->length - 1));
 	uint64_t mask = scan->mask;
 
-	if (mrg_smallest_page(walk, mr->page_size) > 1ULL << MRG_MIN_SHIFT)
+	if (model_smallest_page(walk, mr->page_size) > 1ULL << MODEL_MIN_SHIFT)
 		pgsz_bitmap &= ~(mr->page_size - 1);
 	/* No larger page is wanted than the smallest that covers everything. */
 	if (span < 64)

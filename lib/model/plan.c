@@ -23,17 +23,17 @@ static bool opts_valid(const struct mrg_plan_opts *o)
 	return !(o->flags & ~ALL_FLAGS) &&
 	       o->walk <= MRG_WALK_PER_ENTRY_NARROW &&
 	       o->strategy < MRG_STRATEGY_NONE &&
-	       (!o->max_page_shift || (o->max_page_shift >= MRG_MIN_SHIFT &&
-				       o->max_page_shift <= MRG_MAX_SHIFT)) &&
+	       (!o->max_page_shift || (o->max_page_shift >= MODEL_MIN_SHIFT &&
+				       o->max_page_shift <= MODEL_MAX_SHIFT)) &&
 	       is_power_of_two(o->page_size) &&
-	       o->page_size >= 1ULL << MRG_MIN_SHIFT &&
+	       o->page_size >= 1ULL << MODEL_MIN_SHIFT &&
 	       o->page_size <= MAX_PAGE_SIZE && is_power_of_two(o->cut_align);
 }
 
-static int set_up(struct mrg_planner *p, const struct mrg_sg *sg, size_t count,
+static int set_up(struct model_planner *p, const struct mrg_sg *sg, size_t count,
 		  const struct mrg_plan_opts *opts)
 {
-	int err = mrg_opts_copy(&p->opts, sizeof(p->opts), opts);
+	int err = base_opts_copy(&p->opts, sizeof(p->opts), opts);
 
 	if (err)
 		return err;
@@ -49,16 +49,16 @@ static int set_up(struct mrg_planner *p, const struct mrg_sg *sg, size_t count,
 						 p->opts.walk;
 	p->has_list = sg;
 	p->layout_known = sg && !(p->opts.flags & NOT_THE_MRS);
-	return sg ? mrg_read_list(p, sg, count) : 0;
+	return sg ? model_read_list(p, sg, count) : 0;
 }
 
-static void set_range(struct mrg_planner *p, const struct mrg_sg *sg,
+static void set_range(struct model_planner *p, const struct mrg_sg *sg,
 		      size_t count)
 {
 	/* Then @wide holds all runs, from the range's first page on. */
-	bool all_kept = !(p->scan.mask & MRG_LOW32);
+	bool all_kept = !(p->scan.mask & MODEL_LOW32);
 
-	p->mr = (struct mrg_mr){
+	p->mr = (struct model_mr){
 		.sg = all_kept ? p->wide : sg,
 		.count = all_kept ? p->wide_count : count,
 		.offset = all_kept ? p->opts.offset & (p->opts.page_size - 1) :
@@ -69,12 +69,12 @@ static void set_range(struct mrg_planner *p, const struct mrg_sg *sg,
 	};
 }
 
-static bool too_long(const struct mrg_planner *p)
+static bool too_long(const struct model_planner *p)
 {
 	return p->opts.max_mr_size && p->opts.length > p->opts.max_mr_size;
 }
 
-static bool rebase_wanted(const struct mrg_planner *p)
+static bool rebase_wanted(const struct model_planner *p)
 {
 	return p->opts.strategy == MRG_STRATEGY_REBASE ||
 	       (p->opts.strategy == MRG_STRATEGY_AUTO &&
@@ -85,9 +85,9 @@ static bool rebase_wanted(const struct mrg_planner *p)
  * A flipped bit 31 moves the range by 2 GiB: where iova and DMA addresses
  * agreed below bit 32 they now differ in bit 31, which bounds the page.
  */
-static bool rebase_possible(struct mrg_planner *p)
+static bool rebase_possible(struct model_planner *p)
 {
-	uint64_t up = p->opts.iova + MRG_WINDOW;
+	uint64_t up = p->opts.iova + MODEL_WINDOW;
 
 	if (p->safety == MRG_ANY_PIECE)
 		return true;
@@ -104,14 +104,14 @@ static bool rebase_possible(struct mrg_planner *p)
 	return !p->no_rebase;
 }
 
-static int choose_cuts(struct mrg_planner *p, bool any, uint64_t **ends,
+static int choose_cuts(struct model_planner *p, bool any, uint64_t **ends,
 		       long *count)
 {
-	struct mrg_witness everything = { 0, p->opts.length }, *found = NULL;
-	struct mrg_cut_rule rule = {
+	struct model_witness everything = { 0, p->opts.length }, *found = NULL;
+	struct model_cut_rule rule = {
 		.iova = p->opts.iova,
 		.length = p->opts.length,
-		.window = MRG_WINDOW,
+		.window = MODEL_WINDOW,
 		.align = p->opts.cut_align,
 		.unit = p->opts.unit,
 		.max = p->opts.max_mr_size,
@@ -122,10 +122,10 @@ static int choose_cuts(struct mrg_planner *p, bool any, uint64_t **ends,
 		rule.witness = &everything;
 		rule.count = 1;
 	} else if (p->safety == MRG_BY_LAYOUT) {
-		err = mrg_find_witnesses(p, &found, &rule.count);
+		err = model_find_witnesses(p, &found, &rule.count);
 		rule.witness = found;
 	}
-	*count = err ? err : mrg_cut(&rule, ends, &p->cuts_inside);
+	*count = err ? err : model_cut(&rule, ends, &p->cuts_inside);
 	free(found);
 	return *count == -ENOMEM ? -ENOMEM : 0;
 }
@@ -136,44 +136,44 @@ struct place_in_list {
 	uint64_t start;
 };
 
-static void set_piece(const struct mrg_planner *p, struct place_in_list *at,
-		      const struct mrg_piece *piece, struct mrg_mr *mr)
+static void set_piece(const struct model_planner *p, struct place_in_list *at,
+		      const struct mrg_piece *piece, struct model_mr *mr)
 {
 	uint64_t offset = p->mr.offset + piece->offset;
 
 	*mr = p->mr;
 	mr->iova = piece->iova;
 	mr->length = piece->length;
-	while (at->start + at->sg->len <= offset - mrg_mr_pgoff(mr))
+	while (at->start + at->sg->len <= offset - model_mr_pgoff(mr))
 		at->start += (at->sg++)->len;
 	mr->sg = at->sg;
 	mr->count -= at->sg - p->mr.sg;
 	mr->offset = offset - at->start;
 }
 
-static void judge_piece(struct mrg_planner *p, bool rebase,
+static void judge_piece(struct model_planner *p, bool rebase,
 			struct place_in_list *at, struct mrg_piece *piece)
 {
-	struct mrg_scan scan;
-	struct mrg_mr mr;
+	struct model_scan scan;
+	struct model_mr mr;
 
 	if (!p->layout_known) {
-		mrg_judge_blind(p, piece->iova, piece->length, &piece->outcome);
+		model_judge_blind(p, piece->iova, piece->length, &piece->outcome);
 		return;
 	}
 	set_piece(p, at, piece, &mr);
-	mrg_mr_scan(&mr, p->walk, &scan);
+	model_mr_scan(&mr, p->walk, &scan);
 	if (rebase && p->walk != MRG_WALK_EXACT &&
-	    mrg_largest_page(p, &mr, &scan) > MRG_WINDOW) {
-		piece->iova ^= MRG_WINDOW;
+	    model_largest_page(p, &mr, &scan) > MODEL_WINDOW) {
+		piece->iova ^= MODEL_WINDOW;
 		mr.iova = piece->iova;
-		mrg_mr_scan(&mr, p->walk, &scan);
+		model_mr_scan(&mr, p->walk, &scan);
 		p->plan->strategy = MRG_STRATEGY_REBASE;
 	}
-	mrg_judge_worst(p, &mr, &scan, &piece->outcome);
+	model_judge_worst(p, &mr, &scan, &piece->outcome);
 }
 
-static int make_pieces(struct mrg_planner *p, bool rebase, const uint64_t *ends,
+static int make_pieces(struct model_planner *p, bool rebase, const uint64_t *ends,
 		       size_t count)
 {
 	struct place_in_list at = { .sg = p->mr.sg };
@@ -196,7 +196,7 @@ static int make_pieces(struct mrg_planner *p, bool rebase, const uint64_t *ends,
 	return 0;
 }
 
-static int make_plan(struct mrg_planner *p)
+static int make_plan(struct model_planner *p)
 {
 	bool as_asked = p->plan->single.verdict == MRG_SAFE && p->strict &&
 			!too_long(p);
@@ -217,17 +217,17 @@ static int make_plan(struct mrg_planner *p)
 	return err;
 }
 
-static int plan_range(struct mrg_planner *p)
+static int plan_range(struct model_planner *p)
 {
 	int err;
 
-	p->safety = mrg_which_pieces(p);
-	mrg_judge_single(p);
+	p->safety = model_which_pieces(p);
+	model_judge_single(p);
 	if (p->refused)
 		return 0;
 	err = make_plan(p);
 	if (!err)
-		mrg_write_reason(p);
+		model_write_reason(p);
 	if (too_long(p))
 		p->plan->single = (struct mrg_outcome){
 			.verdict = MRG_REFUSED,
@@ -239,7 +239,7 @@ static int plan_range(struct mrg_planner *p)
 int mrg_plan_make(const struct mrg_sg *sg, size_t count,
 		  const struct mrg_plan_opts *opts, struct mrg_plan **plan)
 {
-	struct mrg_planner p = { 0 };
+	struct model_planner p = { 0 };
 	int err = set_up(&p, sg, count, opts);
 
 	if (!err) {
@@ -248,7 +248,7 @@ int mrg_plan_make(const struct mrg_sg *sg, size_t count,
 	}
 	if (!err) {
 		p.plan->strategy = MRG_STRATEGY_NONE;
-		if (!mrg_refused(&p)) {
+		if (!model_refused(&p)) {
 			set_range(&p, sg, count);
 			err = plan_range(&p);
 		}

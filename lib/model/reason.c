@@ -6,7 +6,7 @@
 #include <string.h>
 #include "model/planner.h"
 
-void mrg_say(struct mrg_plan *plan, const char *format, ...)
+void model_say(struct mrg_plan *plan, const char *format, ...)
 {
 	size_t used = strlen(plan->reason);
 	va_list args;
@@ -21,7 +21,7 @@ void mrg_say(struct mrg_plan *plan, const char *format, ...)
 	va_end(args);
 }
 
-static const char *walk_words(const struct mrg_planner *p)
+static const char *walk_words(const struct model_planner *p)
 {
 	switch (p->walk) {
 	case MRG_WALK_EXACT:
@@ -34,7 +34,7 @@ static const char *walk_words(const struct mrg_planner *p)
 	}
 }
 
-static const char *blind_words(const struct mrg_planner *p)
+static const char *blind_words(const struct model_planner *p)
 {
 	if (p->opts.flags & MRG_PLAN_TRANSLATED)
 		return "behind a translating IOMMU the addresses seen are not those that the MR will get";
@@ -43,76 +43,76 @@ static const char *blind_words(const struct mrg_planner *p)
 	return "the DMA addresses are not known";
 }
 
-static void explain_blind(struct mrg_planner *p)
+static void explain_blind(struct model_planner *p)
 {
 	const char *why = blind_words(p);
 
 	if (p->plan->single.verdict != MRG_SAFE)
-		mrg_say(p->plan, "What one MR would do cannot be told: %s.",
+		model_say(p->plan, "What one MR would do cannot be told: %s.",
 			why);
 	else if (p->walk == MRG_WALK_EXACT)
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"One MR is safe whatever its addresses (%s): this kernel's walk is exact.",
 			why);
 	else if (p->safety == MRG_ANY_PIECE)
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"One MR is safe whatever its addresses (%s): the device's largest page is 2^%u, and every walk handles pages up to 2^31.",
 			why, p->opts.max_page_shift);
 	else
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"One MR is safe whatever its addresses (%s): it lies within one 2 GiB window of the iova, so its page cannot exceed 2^31.",
 			why);
 }
 
-static void explain_known(struct mrg_planner *p)
+static void explain_known(struct model_planner *p)
 {
 	const struct mrg_outcome *o = &p->plan->single;
 
 	switch (o->verdict) {
 	case MRG_WRAPS:
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"One MR would wrap: in pages of 0x%llx (2^%u) the kernel's %s walk repeats a block; wrong: %llu of %llu blocks, from offset 0x%llx on.",
-			MRG_X(1ULL << o->page_shift), o->page_shift,
-			walk_words(p), MRG_X(o->wrong_blocks), MRG_X(o->blocks),
-			MRG_X(o->first_bad_offset));
+			MODEL_X(1ULL << o->page_shift), o->page_shift,
+			walk_words(p), MODEL_X(o->wrong_blocks), MODEL_X(o->blocks),
+			MODEL_X(o->first_bad_offset));
 		break;
 	case MRG_HANGS:
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"One MR would hang the kernel: in pages of 0x%llx (2^%u) its %s walk never ends.",
-			MRG_X(1ULL << o->page_shift), o->page_shift,
+			MODEL_X(1ULL << o->page_shift), o->page_shift,
 			walk_words(p));
 		break;
 	default:
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"One MR is safe: in pages of 0x%llx (2^%u) the kernel's %s walk gives every block its right address (blocks: %llu).",
-			MRG_X(1ULL << o->page_shift), o->page_shift,
-			walk_words(p), MRG_X(o->blocks));
+			MODEL_X(1ULL << o->page_shift), o->page_shift,
+			walk_words(p), MODEL_X(o->blocks));
 	}
 	if (o->verdict == MRG_SAFE && !p->strict)
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"But it may rest on pages of 4 GiB or more, which the plan does without.");
 }
 
 /* What was not known, and what was taken for it. */
-static void explain_assumptions(struct mrg_planner *p)
+static void explain_assumptions(struct model_planner *p)
 {
 	if (p->opts.walk == MRG_WALK_ANY)
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"Assumed, since this kernel's walk is not known: it truncates block offsets to 32 bits.");
-	if (mrg_limit_known(p) || !p->layout_known)
+	if (model_limit_known(p) || !p->layout_known)
 		return;
 	if (p->limit_matters)
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"Assumed, since the device's largest page is not known: 2^%u, the worst of 2^%d to 2^%d.",
-			p->worst_limit, MRG_MIN_LIMIT, MRG_MAX_SHIFT);
+			p->worst_limit, MODEL_MIN_LIMIT, MODEL_MAX_SHIFT);
 	else
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"The device's largest page is not known, and makes no difference from 2^%d to 2^%d.",
-			MRG_MIN_LIMIT, MRG_MAX_SHIFT);
+			MODEL_MIN_LIMIT, MODEL_MAX_SHIFT);
 }
 
 /* Whatever the walk: one that is known would change nothing. */
-static bool limit_below_unit(const struct mrg_planner *p)
+static bool limit_below_unit(const struct model_planner *p)
 {
 	return p->opts.max_mr_size && p->opts.max_mr_size < p->opts.cut_align;
 }
@@ -122,59 +122,59 @@ static double mib(uint64_t bytes)
 	return (double)bytes / (1 << 20);
 }
 
-static void explain_failure(struct mrg_planner *p)
+static void explain_failure(struct model_planner *p)
 {
 	const struct mrg_plan_opts *o = &p->opts;
 
 	if (p->cut_error == -E2BIG)
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"No plan: it would need more than %u MRs; raise max_mr_size (0x%llx) or shorten the range.",
-			MRG_MAX_PIECES, MRG_X(o->max_mr_size));
+			MODEL_MAX_PIECES, MODEL_X(o->max_mr_size));
 	else if (limit_below_unit(p))
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"No plan: the largest MR of %.6g MiB is below the huge page of %.6g MiB, at whose borders MRs must end; use smaller huge pages, or a device or setting with a larger MR.",
 			mib(o->max_mr_size), mib(o->cut_align));
 	else
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"No plan: cuts must fall on multiples of 0x%llx in iova, and safe pieces of at most 0x%llx bytes need others; use smaller pages.",
-			MRG_X(o->cut_align),
-			MRG_X(o->max_mr_size && o->max_mr_size < MRG_WINDOW ?
+			MODEL_X(o->cut_align),
+			MODEL_X(o->max_mr_size && o->max_mr_size < MODEL_WINDOW ?
 				      o->max_mr_size :
-				      MRG_WINDOW));
+				      MODEL_WINDOW));
 }
 
-static void explain_pieces(struct mrg_planner *p)
+static void explain_pieces(struct model_planner *p)
 {
 	struct mrg_plan *plan = p->plan;
 
 	if (plan->strategy == MRG_STRATEGY_REBASE && plan->count == 1)
-		mrg_say(plan,
+		model_say(plan,
 			"Plan: one MR at iova 0x%llx, which differs from the DMA addresses in bit 31, so no page exceeds 2 GiB.",
-			MRG_X(plan->pieces[0].iova));
+			MODEL_X(plan->pieces[0].iova));
 	else if (plan->strategy == MRG_STRATEGY_REBASE)
-		mrg_say(plan,
+		model_say(plan,
 			"Plan: %zu MRs of at most 0x%llx bytes, at iovas that differ from the DMA addresses in bit 31 or below, so no page exceeds 2 GiB.",
-			plan->count, MRG_X(p->opts.max_mr_size));
+			plan->count, MODEL_X(p->opts.max_mr_size));
 	else if (plan->strategy == MRG_STRATEGY_SPLIT &&
 		 p->safety == MRG_ANY_PIECE)
-		mrg_say(plan, "Plan: %zu MRs of at most 0x%llx bytes.",
-			plan->count, MRG_X(p->opts.max_mr_size));
+		model_say(plan, "Plan: %zu MRs of at most 0x%llx bytes.",
+			plan->count, MODEL_X(p->opts.max_mr_size));
 	else if (plan->strategy == MRG_STRATEGY_SPLIT)
-		mrg_say(plan,
+		model_say(plan,
 			"Plan: %zu MRs, cut so that no page can exceed 2 GiB.",
 			plan->count);
 	if (p->cuts_inside)
-		mrg_say(plan,
+		model_say(plan,
 			"Of its cuts %zu fall inside a unit of 0x%llx bytes; no safe plan has fewer.",
-			p->cuts_inside, MRG_X(p->opts.unit));
+			p->cuts_inside, MODEL_X(p->opts.unit));
 }
 
-void mrg_write_reason(struct mrg_planner *p)
+void model_write_reason(struct model_planner *p)
 {
 	if (p->opts.max_mr_size && p->opts.length > p->opts.max_mr_size)
-		mrg_say(p->plan,
+		model_say(p->plan,
 			"One MR is refused: its 0x%llx bytes are above the device's largest MR, 0x%llx.",
-			MRG_X(p->opts.length), MRG_X(p->opts.max_mr_size));
+			MODEL_X(p->opts.length), MODEL_X(p->opts.max_mr_size));
 	else if (p->layout_known)
 		explain_known(p);
 	else
@@ -182,7 +182,7 @@ void mrg_write_reason(struct mrg_planner *p)
 	if (!p->cut_error || !limit_below_unit(p))
 		explain_assumptions(p);
 	if (p->no_rebase)
-		mrg_say(p->plan, "Not rebased: %s.", p->no_rebase);
+		model_say(p->plan, "Not rebased: %s.", p->no_rebase);
 	if (p->cut_error)
 		explain_failure(p);
 	else

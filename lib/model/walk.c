@@ -21,23 +21,23 @@
 
 static bool wide(enum mrg_walk walk, uint32_t shift)
 {
-	return walk != MRG_WALK_EXACT && shift >= MRG_WIDE_SHIFT;
+	return walk != MRG_WALK_EXACT && shift >= MODEL_WIDE_SHIFT;
 }
 
 /* Bytes from the first page to the 4 GiB line where a wide walk stops. */
-static uint64_t step_to_line(const struct mrg_scan *scan)
+static uint64_t step_to_line(const struct model_scan *scan)
 {
-	return -scan->first & MRG_LOW32;
+	return -scan->first & MODEL_LOW32;
 }
 
-static uint64_t frozen_at(const struct mrg_scan *scan)
+static uint64_t frozen_at(const struct model_scan *scan)
 {
 	uint64_t step = step_to_line(scan);
 
 	return step < scan->first_len ? scan->first + step : scan->second;
 }
 
-static bool endless(const struct mrg_scan *scan, enum mrg_walk walk,
+static bool endless(const struct model_scan *scan, enum mrg_walk walk,
 		    uint32_t shift)
 {
 	uint64_t page = 1ULL << shift;
@@ -49,11 +49,11 @@ static bool endless(const struct mrg_scan *scan, enum mrg_walk walk,
 	if (wide(walk, shift))
 		return scan->bytes > step_to_line(scan);
 	return walk == MRG_WALK_PER_ENTRY_NARROW &&
-	       mrg_align_up(in_page + scan->last_len, page) - in_page >
-		       MRG_LOW32;
+	       model_align_up(in_page + scan->last_len, page) - in_page >
+		       MODEL_LOW32;
 }
 
-static uint64_t block_count(const struct mrg_mr *mr, uint32_t shift)
+static uint64_t block_count(const struct model_mr *mr, uint32_t shift)
 {
 	return ((mr->iova + mr->length - 1) >> shift) - (mr->iova >> shift) + 1;
 }
@@ -69,7 +69,7 @@ struct block_span {
 	uint64_t addr; /* right address of the first one */
 };
 
-static struct block_span blocks_in_run(const struct mrg_mr *mr, uint32_t shift,
+static struct block_span blocks_in_run(const struct model_mr *mr, uint32_t shift,
 				       const struct mrg_sg *run, uint64_t va)
 {
 	uint64_t base = mr->iova >> shift;
@@ -111,19 +111,19 @@ static void count_wrong(const struct block_span *span, uint64_t frozen,
 		*first = span->first + skip + (has_hit && hit == skip ? 1 : 0);
 }
 
-static void walk_frozen(const struct mrg_mr *mr, const struct mrg_scan *scan,
+static void walk_frozen(const struct model_mr *mr, const struct model_scan *scan,
 			enum mrg_walk walk, struct mrg_outcome *out)
 {
 	uint64_t page = 1ULL << out->page_shift;
 	uint64_t frozen = frozen_at(scan) & ~(page - 1);
-	uint64_t va = mr->iova - mrg_mr_pgoff(mr);
+	uint64_t va = mr->iova - model_mr_pgoff(mr);
 	uint64_t first = MRG_NO_OFFSET;
 	struct block_span span;
-	struct mrg_runs it;
+	struct model_runs it;
 	struct mrg_sg run;
 
-	mrg_mr_runs(mr, mrg_walk_per_entry(walk), &it);
-	while (mrg_runs_next(&it, &run)) {
+	model_mr_runs(mr, model_walk_per_entry(walk), &it);
+	while (model_runs_next(&it, &run)) {
 		span = blocks_in_run(mr, out->page_shift, &run, va);
 		count_wrong(&span, frozen, out->page_shift, out, &first);
 		va += run.len;
@@ -137,7 +137,7 @@ static void walk_frozen(const struct mrg_mr *mr, const struct mrg_scan *scan,
 	}
 }
 
-void mrg_mr_walk(const struct mrg_mr *mr, const struct mrg_scan *scan,
+void model_mr_walk(const struct model_mr *mr, const struct model_scan *scan,
 		 enum mrg_walk walk, uint32_t shift, struct mrg_outcome *out)
 {
 	*out = (struct mrg_outcome){
@@ -154,16 +154,16 @@ void mrg_mr_walk(const struct mrg_mr *mr, const struct mrg_scan *scan,
 	}
 }
 
-void mrg_mr_judge(const struct mrg_mr *mr, uint64_t pgsz_bitmap,
+void model_mr_judge(const struct model_mr *mr, uint64_t pgsz_bitmap,
 		  enum mrg_walk walk, struct mrg_outcome *out)
 {
-	struct mrg_scan scan;
+	struct model_scan scan;
 	uint64_t page;
 
-	mrg_mr_scan(mr, walk, &scan);
-	page = mrg_pick_page(mr, &scan, walk, pgsz_bitmap);
+	model_mr_scan(mr, walk, &scan);
+	page = model_pick_page(mr, &scan, walk, pgsz_bitmap);
 	if (page) {
-		mrg_mr_walk(mr, &scan, walk, __builtin_ctzll(page), out);
+		model_mr_walk(mr, &scan, walk, __builtin_ctzll(page), out);
 	} else {
 		*out = (struct mrg_outcome){
 			.verdict = MRG_REFUSED,
@@ -172,18 +172,18 @@ void mrg_mr_judge(const struct mrg_mr *mr, uint64_t pgsz_bitmap,
 	}
 }
 
-static void right_blocks(const struct mrg_mr *mr, bool per_entry,
+static void right_blocks(const struct model_mr *mr, bool per_entry,
 			 uint32_t shift, uint64_t start, uint64_t *addrs,
 			 size_t count)
 {
-	uint64_t va = mr->iova - mrg_mr_pgoff(mr);
+	uint64_t va = mr->iova - model_mr_pgoff(mr);
 	struct block_span span;
-	struct mrg_runs it;
+	struct model_runs it;
 	struct mrg_sg run;
 	uint64_t k, end;
 
-	mrg_mr_runs(mr, per_entry, &it);
-	while (mrg_runs_next(&it, &run)) {
+	model_mr_runs(mr, per_entry, &it);
+	while (model_runs_next(&it, &run)) {
 		span = blocks_in_run(mr, shift, &run, va);
 		va += run.len;
 		end = span.first + span.count;
@@ -195,31 +195,31 @@ static void right_blocks(const struct mrg_mr *mr, bool per_entry,
 	}
 }
 
-size_t mrg_mr_blocks(const struct mrg_mr *mr, enum mrg_walk walk,
+size_t model_mr_blocks(const struct model_mr *mr, enum mrg_walk walk,
 		     uint32_t shift, uint64_t start, uint64_t *addrs,
 		     size_t cap)
 {
 	uint64_t total = block_count(mr, shift);
 	uint64_t page = 1ULL << shift;
-	struct mrg_scan scan;
+	struct model_scan scan;
 	size_t count, i;
 
 	if (start >= total)
 		return 0;
 	count = total - start < cap ? total - start : cap;
 	if (!wide(walk, shift)) {
-		right_blocks(mr, mrg_walk_per_entry(walk), shift, start, addrs,
+		right_blocks(mr, model_walk_per_entry(walk), shift, start, addrs,
 			     count);
 		return count;
 	}
-	mrg_mr_scan(mr, walk, &scan);
+	model_mr_scan(mr, walk, &scan);
 	for (i = 0; i < count; i++)
 		addrs[i] = (start + i ? frozen_at(&scan) : scan.first) &
 			   ~(page - 1);
 	return count;
 }
 
-uint64_t mrg_wrong_bytes(const struct mrg_mr *mr, const struct mrg_outcome *out)
+uint64_t model_wrong_bytes(const struct model_mr *mr, const struct mrg_outcome *out)
 {
 	uint64_t page = 1ULL << out->page_shift;
 

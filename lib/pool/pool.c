@@ -16,7 +16,7 @@
 
 static int take_opts(const struct mrg_pool_opts *from, struct mrg_pool_opts *to)
 {
-	int ret = mrg_opts_copy(to, sizeof(*to), from);
+	int ret = base_opts_copy(to, sizeof(*to), from);
 
 	if (ret)
 		return ret;

@@ -74,7 +74,7 @@ static int say_vmas(const struct failure *f)
 		    f->proc->vmas, f->proc->vma_limit);
 }
 
-static int say_words(const struct failure *f, const struct reg_words *words)
+static int say_words(const struct failure *f, const struct host_reg_words *words)
 {
 	return FAIL(f, words->remedy, "%s", words->text);
 }
@@ -84,16 +84,16 @@ static int say_words(const struct failure *f, const struct reg_words *words)
  * GPU has no mapping, one without access, or one of a device, and none of these
  * says what it is.
  */
-static void read_range(const struct failure *f, struct pin_facts *facts)
+static void read_range(const struct failure *f, struct host_pin_facts *facts)
 {
 	const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 	uint64_t start = f->req->addr + f->piece->offset;
 	const struct region_env *env = f->req->ctx->env;
 
-	if (pin_read(env->proc, "self", start, f->piece->length,
+	if (host_pin_read(env->proc, "self", start, f->piece->length,
 		     f->req->access & write, facts))
-		*facts = (struct pin_facts){ .addr = start,
+		*facts = (struct host_pin_facts){ .addr = start,
 					     .length = f->piece->length,
 					     .fault = PIN_NOT_SEEN };
 	if (env->ask_drivers)
@@ -104,13 +104,13 @@ static void read_range(const struct failure *f, struct pin_facts *facts)
  * EINVAL, libibverbs' marking as ENOMEM or EINVAL. */
 static bool say_range(const struct failure *f)
 {
-	struct pin_facts facts;
-	struct reg_words words;
+	struct host_pin_facts facts;
+	struct host_reg_words words;
 
 	read_range(f, &facts);
-	if ((!facts.fault || facts.fault == PIN_NOT_SEEN) && !pin_on_gpu(&facts))
+	if ((!facts.fault || facts.fault == PIN_NOT_SEEN) && !host_pin_on_gpu(&facts))
 		return false;
-	reg_words_pin(&facts, &words);
+	host_reg_words_pin(&facts, &words);
 	say_words(f, &words);
 	return true;
 }
@@ -118,7 +118,7 @@ static bool say_range(const struct failure *f)
 static int say_no_memory(const struct failure *f)
 {
 	const struct region_proc *proc = f->proc;
-	struct reg_words words;
+	struct host_reg_words words;
 	char ruled_out[128] = "";
 
 	if (memlock_hit(f))
@@ -132,7 +132,7 @@ static int say_no_memory(const struct failure *f)
 			 " Not the locked-memory limit and not the VMA limit (%" PRIu64 " of %" PRIu64 ").",
 			 proc->vmas, proc->vma_limit);
 	if (f->req->fd >= 0) {
-		reg_words_exporter(f->code, f->req->device->name, &words);
+		host_reg_words_exporter(f->code, f->req->device->name, &words);
 		return FAIL(f, words.remedy,
 			    "%s answered ENOMEM for %" PRIu64 " bytes. %s%s",
 			    verb(f), f->piece->length, words.text, ruled_out);
@@ -158,14 +158,14 @@ static int say_again(const struct failure *f)
 
 static int say_fault(const struct failure *f)
 {
-	struct pin_facts facts;
-	struct reg_words words;
+	struct host_pin_facts facts;
+	struct host_reg_words words;
 
 	if (f->req->fd >= 0) {
-		reg_words_exporter(f->code, f->req->device->name, &words);
+		host_reg_words_exporter(f->code, f->req->device->name, &words);
 	} else {
 		read_range(f, &facts);
-		reg_words_pin(&facts, &words);
+		host_reg_words_pin(&facts, &words);
 	}
 	return say_words(f, &words);
 }
@@ -188,7 +188,7 @@ static int say_unsupported(const struct failure *f)
 {
 	const char *device = f->req->device->name;
 	int provider, kernel = -EBADF;
-	struct reg_words words;
+	struct host_reg_words words;
 
 	if (f->req->fd < 0)
 		return FAIL(f, "Drop optional access flags, such as on-demand.",
@@ -198,24 +198,24 @@ static int say_unsupported(const struct failure *f)
 	if (provider != -EBADF)
 		kernel = f->req->ctx->env->kernel_probe(f->req->pd);
 	if (provider == -EBADF)
-		reg_words_exporter(f->code, device, &words);
+		host_reg_words_exporter(f->code, device, &words);
 	else if (kernel == -EBADF)
-		reg_words_support(LACK_PROVIDER, device, provider, &words);
+		host_reg_words_support(LACK_PROVIDER, device, provider, &words);
 	else
-		reg_words_support(LACK_KERNEL, device, kernel, &words);
+		host_reg_words_support(LACK_KERNEL, device, kernel, &words);
 	return say_words(f, &words);
 }
 
 static int say_invalid(const struct failure *f)
 {
 	uint64_t start = f->req->addr + f->piece->offset, huge;
-	struct reg_words words;
+	struct host_reg_words words;
 
 	if (f->req->fd >= 0 && !f->req->ctx->env->is_dmabuf(f->req->fd))
 		return FAIL(f, "Give the fd that the DMA-BUF export returned.",
 			    "File descriptor %d is no DMA-BUF.", f->req->fd);
 	if (f->req->fd >= 0) {
-		reg_words_exporter(f->code, f->req->device->name, &words);
+		host_reg_words_exporter(f->code, f->req->device->name, &words);
 		return FAIL(f, words.remedy,
 			    "%s answered EINVAL, although size, page offsets and access are right.",
 			    verb(f));
@@ -235,11 +235,11 @@ static int say_invalid(const struct failure *f)
 
 static int say_other(const struct failure *f)
 {
-	struct reg_words words;
+	struct host_reg_words words;
 	char name[64];
 
 	if (f->code == -ENOTSUPP) {
-		reg_words_exporter(f->code, f->req->device->name, &words);
+		host_reg_words_exporter(f->code, f->req->device->name, &words);
 		return say_words(f, &words);
 	}
 	snprintf(name, sizeof(name), "%s", strerror(-f->code));

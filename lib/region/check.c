@@ -23,7 +23,7 @@ static int check_opts(struct region_request *req,
 	static const char remedy[] =
 		"Zero the structure, set its size, and use flags of this library's header.";
 
-	if (mrg_opts_copy(&req->opts, sizeof(req->opts), opts) ||
+	if (base_opts_copy(&req->opts, sizeof(req->opts), opts) ||
 	    (o->flags & ~MRG_REG_IOVA_EQUAL) || o->reserved)
 		return region_fail(req->ctx, -EINVAL, -1, "check options", remedy,
 				   "The options hold an unknown flag or field.");
@@ -111,7 +111,7 @@ static int check_size(const struct region_request *req)
 {
 	const struct region_env *env = req->ctx->env;
 	int64_t size = env->dmabuf_size(req->fd);
-	struct reg_words words;
+	struct host_reg_words words;
 
 	if (size >= 0 && req->offset <= (uint64_t)size &&
 	    req->length <= (uint64_t)size - req->offset)
@@ -123,7 +123,7 @@ static int check_size(const struct region_request *req)
 				   "Keep the fd open until the registration is made.",
 				   "File descriptor %d could not be asked for its size: %s.",
 				   req->fd, strerror((int)-size));
-	reg_words_size((uint64_t)size, req->offset, req->length, &words);
+	host_reg_words_size((uint64_t)size, req->offset, req->length, &words);
 	return region_fail(req->ctx, -EINVAL, -1, "check fd", words.remedy, "%s",
 			   words.text);
 }
@@ -132,11 +132,11 @@ static int check_size(const struct region_request *req)
 static int check_page_offset(const struct region_request *req)
 {
 	uint64_t page = req->ctx->page_size;
-	struct reg_words words;
+	struct host_reg_words words;
 
 	if (!((req->addr ^ req->offset) & (page - 1)))
 		return 0;
-	reg_words_page_offset(page, req->addr, req->offset, &words);
+	host_reg_words_page_offset(page, req->addr, req->offset, &words);
 	return region_fail(req->ctx, -EINVAL, -1, "check offset", words.remedy,
 			   "%s", words.text);
 }

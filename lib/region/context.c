@@ -40,7 +40,7 @@ static int open_parts(struct mrg_ctx *ctx, struct ibv_context *device,
 	if (!(opts->flags & MRG_OPEN_NO_MODULE))
 		open_module(ctx);
 	if (ctx->env->guards_vmas) {
-		ret = mrg_vma_guard_open(&ctx->guard, ctx->dev, opts->fork,
+		ret = region_vma_guard_open(&ctx->guard, ctx->dev, opts->fork,
 					 opts->vma_floor);
 		if (ret)
 			return region_fail(NULL, ret, -1, "fork policy",
@@ -65,7 +65,7 @@ int region_open(struct mrg_ctx **out, struct ibv_context *device,
 	struct mrg_ctx *ctx;
 	int ret;
 
-	if (mrg_opts_copy(&asked, sizeof(asked), opts) || !opts_ok(&asked))
+	if (base_opts_copy(&asked, sizeof(asked), opts) || !opts_ok(&asked))
 		return region_fail(NULL, -EINVAL, -1, "check options",
 				   "Zero the structure, set its size, and use values of this library's header.",
 				   "The options hold an unknown flag, field or policy, or a page shift of %u, which is not from 12 to 63.",
@@ -106,7 +106,7 @@ void mrg_close(struct mrg_ctx *ctx)
 		free(device);
 	}
 	region_seen_drop_all(ctx);
-	mrg_vma_guard_close(ctx->guard);
+	region_vma_guard_close(ctx->guard);
 	if (ctx->dev)
 		ctx->env->dev_close(ctx->dev);
 	pthread_mutex_destroy(&ctx->lock);
@@ -169,5 +169,5 @@ int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
 
 int mrg_ctx_headroom(const struct mrg_ctx *ctx, struct mrg_headroom *headroom)
 {
-	return mrg_vma_guard_headroom(ctx->guard, headroom);
+	return region_vma_guard_headroom(ctx->guard, headroom);
 }

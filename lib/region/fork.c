@@ -80,13 +80,13 @@ int mrg_fork_query(struct mrg_fork_info *info)
 	bool marks;
 
 	*info = (struct mrg_fork_info){
-		.rdma_core = fork_rdma_core(),
+		.rdma_core = region_fork_rdma_core(),
 		.env_safe = getenv("RDMAV_FORK_SAFE") || getenv("IBV_FORK_SAFE"),
 		.env_huge = getenv("RDMAV_HUGEPAGES_SAFE") != NULL,
-		.reliable = !fork_is_distrusted(),
+		.reliable = !region_fork_is_distrusted(),
 	};
-	info->kernel = fork_ask_kernel(&info->netlink_error);
-	info->observed = fork_was_observed(&marks);
+	info->kernel = region_fork_ask_kernel(&info->netlink_error);
+	info->observed = region_fork_was_observed(&marks);
 	info->mode = mode_of(info, marks);
 	snprintf(info->reason, sizeof(info->reason), "%s%s",
 		 kernel_words(info, room, sizeof(room)), mode_words(info));
@@ -115,7 +115,7 @@ static int carry_out(enum mrg_fork_policy policy)
 	case MRG_FORK_ALWAYS:
 		return switch_on();
 	case MRG_FORK_AUTO:
-		return fork_ask_kernel(&error) == MRG_KERNEL_COPIES ? 0 :
+		return region_fork_ask_kernel(&error) == MRG_KERNEL_COPIES ? 0 :
 								     switch_on();
 	}
 	return -EINVAL;

@@ -56,7 +56,7 @@ static int ask(struct nl_sock *sock, enum mrg_kernel_copies *answer)
 	return ret < 0 ? EIO : 0;
 }
 
-enum mrg_kernel_copies fork_ask_kernel(int *error)
+enum mrg_kernel_copies region_fork_ask_kernel(int *error)
 {
 	enum mrg_kernel_copies answer = MRG_KERNEL_UNREACHED;
 	struct nl_sock *sock = nl_socket_alloc();
@@ -80,7 +80,7 @@ enum mrg_kernel_copies fork_ask_kernel(int *error)
 }
 
 /* The file is libibverbs.so.1.ABI.RELEASE.PATCH (rdma-core's CMakeLists). */
-unsigned int fork_rdma_core(void)
+unsigned int region_fork_rdma_core(void)
 {
 	const char *const stem = "libibverbs.so.1.";
 	unsigned int abi, release = 0;

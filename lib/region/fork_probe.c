@@ -21,15 +21,15 @@ extern int ibv_dofork_range(void *base, size_t size);
 /* Does a VMA end at @addr?  */
 static bool vma_ends_at(uint64_t addr)
 {
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
+	struct host_maps_vma vma;
+	struct host_maps maps;
 	bool found = false;
 
-	if (mrg_maps_open(&maps, "/proc/self/maps"))
+	if (host_maps_open(&maps, "/proc/self/maps"))
 		return false;
-	while (!found && mrg_maps_next(&maps, &vma) == 1 && vma.start < addr)
+	while (!found && host_maps_next(&maps, &vma) == 1 && vma.start < addr)
 		found = vma.end == addr;
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return found;
 }
 
@@ -57,7 +57,7 @@ static int probe(void *hint, uint64_t above)
 
 static atomic_bool observed, marks, distrusted;
 
-bool fork_observe(void)
+bool region_fork_observe(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	int cut;
@@ -77,7 +77,7 @@ bool fork_observe(void)
 	return atomic_load(&marks);
 }
 
-bool fork_was_observed(bool *it_marks)
+bool region_fork_was_observed(bool *it_marks)
 {
 	*it_marks = atomic_load(&marks);
 	return atomic_load_explicit(&observed, memory_order_acquire);
@@ -86,24 +86,24 @@ bool fork_was_observed(bool *it_marks)
 /* The program's file name lies at the top of the stack, and little above it. */
 #define ABOVE_STACK (16u << 20)
 
-int fork_still_marks(uint64_t addr)
+int region_fork_still_marks(uint64_t addr)
 {
 	uintptr_t top = getauxval(AT_EXECFN);
 
 	return probe((void *)(top + ABOVE_STACK), addr);
 }
 
-void fork_distrust(void)
+void region_fork_distrust(void)
 {
 	atomic_store(&distrusted, true);
 }
 
-bool fork_is_distrusted(void)
+bool region_fork_is_distrusted(void)
 {
 	return atomic_load(&distrusted);
 }
 
-void fork_unmark(uint64_t start, uint64_t end)
+void region_fork_unmark(uint64_t start, uint64_t end)
 {
 	void *base = (void *)(uintptr_t)start;
 

@@ -8,38 +8,38 @@
 
 #include <mrguard/fork.h>
 
-/** fork_ask_kernel() - copy-on-fork, over RDMA netlink; @error: OUT errno for
+/** region_fork_ask_kernel() - copy-on-fork, over RDMA netlink; @error: OUT errno for
  *  MRG_KERNEL_UNREACHED, else 0 */
-enum mrg_kernel_copies fork_ask_kernel(int *error);
+enum mrg_kernel_copies region_fork_ask_kernel(int *error);
 
-/** fork_rdma_core() - release of the libibverbs in use, 0 if not known */
-unsigned int fork_rdma_core(void);
+/** region_fork_rdma_core() - release of the libibverbs in use, 0 if not known */
+unsigned int region_fork_rdma_core(void);
 
 /**
- * fork_observe() - find out whether libibverbs marks pages, once a process
+ * region_fork_observe() - find out whether libibverbs marks pages, once a process
  *
  * After it ibv_fork_init() is too late, as after any registration; so this is
  * called right before the first one.  Return: it marks.
  */
-bool fork_observe(void);
-/** fork_was_observed() - was it found out?  @marks: OUT what fork_observe() saw */
-bool fork_was_observed(bool *marks);
+bool region_fork_observe(void);
+/** region_fork_was_observed() - was it found out?  @marks: OUT what region_fork_observe() saw */
+bool region_fork_was_observed(bool *marks);
 
-/** fork_still_marks() - does it mark a page above @addr?  After a failed madvise
+/** region_fork_still_marks() - does it mark a page above @addr?  After a failed madvise
  *  libibverbs' counts are wrong from there up.  Return: 1, 0, or -ENOMEM (no
  *  room for the page: nothing is known). */
-int fork_still_marks(uint64_t addr);
+int region_fork_still_marks(uint64_t addr);
 
-/** fork_distrust() - libibverbs' counts are wrong from now on */
-void fork_distrust(void);
-bool fork_is_distrusted(void);
+/** region_fork_distrust() - libibverbs' counts are wrong from now on */
+void region_fork_distrust(void);
+bool region_fork_is_distrusted(void);
 
 /**
- * fork_unmark() - take VM_DONTCOPY off what no live MR of this process covers
+ * region_fork_unmark() - take VM_DONTCOPY off what no live MR of this process covers
  *
  * One up and one down in libibverbs' own counts: where a count was 0, this
  * ends in madvise(MADV_DOFORK); where it was not, nothing happens.
  */
-void fork_unmark(uint64_t start, uint64_t end);
+void region_fork_unmark(uint64_t start, uint64_t end);
 
 #endif

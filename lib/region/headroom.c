@@ -40,19 +40,19 @@ static uint64_t now_ns(void)
 	return read_clock(CLOCK_MONOTONIC_COARSE);
 }
 
-void headroom_init(struct headroom *room, struct mrg_dev *dev, uint64_t floor)
+void region_headroom_init(struct region_headroom *room, struct mrg_dev *dev, uint64_t floor)
 {
-	*room = (struct headroom){ .dev = dev, .floor = floor,
+	*room = (struct region_headroom){ .dev = dev, .floor = floor,
 				   .sample_gap = NS_PER_S };
 	pthread_mutex_init(&room->lock, NULL);
 }
 
-void headroom_release(struct headroom *room)
+void region_headroom_release(struct region_headroom *room)
 {
 	pthread_mutex_destroy(&room->lock);
 }
 
-static void refresh_limit(struct headroom *room, uint64_t now)
+static void refresh_limit(struct region_headroom *room, uint64_t now)
 {
 	uint64_t limit;
 
@@ -64,7 +64,7 @@ static void refresh_limit(struct headroom *room, uint64_t now)
 
 /* Full: every second one goes, and the next come half as often, so that the
  * samples reach back to the start. */
-static void thin_samples(struct headroom *room)
+static void thin_samples(struct region_headroom *room)
 {
 	size_t half = room->nsamples / 2;
 
@@ -74,7 +74,7 @@ static void thin_samples(struct headroom *room)
 	room->sample_gap *= 2;
 }
 
-static void take_sample(struct headroom *room, uint64_t now, uint64_t count)
+static void take_sample(struct region_headroom *room, uint64_t now, uint64_t count)
 {
 	size_t n = room->nsamples;
 
@@ -89,7 +89,7 @@ static void take_sample(struct headroom *room, uint64_t now, uint64_t count)
 }
 
 /* Is the last count, with what registrations may have added, still good? */
-static bool still_good(const struct headroom *room, uint64_t now)
+static bool still_good(const struct region_headroom *room, uint64_t now)
 {
 	uint64_t left = room->limit - room->count;
 
@@ -99,7 +99,7 @@ static bool still_good(const struct headroom *room, uint64_t now)
 	       (!room->dev || left >= MODULE_PLENTY);
 }
 
-static int count_again(struct headroom *room, uint64_t now)
+static int count_again(struct region_headroom *room, uint64_t now)
 {
 	uint64_t start, took, count;
 	int ret;
@@ -117,7 +117,7 @@ static int count_again(struct headroom *room, uint64_t now)
 	return 0;
 }
 
-static int get_count(struct headroom *room, uint64_t now, bool exact,
+static int get_count(struct region_headroom *room, uint64_t now, bool exact,
 		     uint64_t *count)
 {
 	int ret = !exact && still_good(room, now) ? 0 : count_again(room, now);
@@ -127,12 +127,12 @@ static int get_count(struct headroom *room, uint64_t now, bool exact,
 	return ret;
 }
 
-static bool fits(const struct headroom *room, uint64_t count, uint64_t need)
+static bool fits(const struct region_headroom *room, uint64_t count, uint64_t need)
 {
 	return room->limit >= need && count <= room->limit - need;
 }
 
-static void describe_rate(const struct headroom *room, char *text, size_t size)
+static void describe_rate(const struct region_headroom *room, char *text, size_t size)
 {
 	struct mrg_vma_forecast forecast;
 
@@ -143,7 +143,7 @@ static void describe_rate(const struct headroom *room, char *text, size_t size)
 			 forecast.per_minute);
 }
 
-static int refuse(const struct headroom *room, uint64_t count, uint64_t need,
+static int refuse(const struct region_headroom *room, uint64_t count, uint64_t need,
 		  struct mrg_error *err)
 {
 	char rate[64];
@@ -165,7 +165,7 @@ static int refuse(const struct headroom *room, uint64_t count, uint64_t need,
 }
 
 /* A refusal rests on figures of now, whatever they cost. */
-static int check_exactly(struct headroom *room, uint64_t now, uint64_t need,
+static int check_exactly(struct region_headroom *room, uint64_t now, uint64_t need,
 			 struct mrg_error *err)
 {
 	uint64_t count;
@@ -178,7 +178,7 @@ static int check_exactly(struct headroom *room, uint64_t now, uint64_t need,
 	return refuse(room, count, need, err);
 }
 
-int headroom_check(struct headroom *room, uint64_t need, struct mrg_error *err)
+int region_headroom_check(struct region_headroom *room, uint64_t need, struct mrg_error *err)
 {
 	uint64_t now = now_ns(), count;
 	int ret = 0;
@@ -195,7 +195,7 @@ int headroom_check(struct headroom *room, uint64_t need, struct mrg_error *err)
 	return ret;
 }
 
-bool headroom_tight(struct headroom *room, uint64_t need)
+bool region_headroom_tight(struct region_headroom *room, uint64_t need)
 {
 	uint64_t count;
 	bool tight;
@@ -207,7 +207,7 @@ bool headroom_tight(struct headroom *room, uint64_t need)
 	return tight;
 }
 
-int headroom_read(struct headroom *room, struct mrg_headroom *out)
+int region_headroom_read(struct region_headroom *room, struct mrg_headroom *out)
 {
 	uint64_t now = now_ns(), count;
 	int ret;

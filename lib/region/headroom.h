@@ -15,7 +15,7 @@
 
 #define HEADROOM_SAMPLES 64
 
-struct headroom {
+struct region_headroom {
 	struct mrg_dev *dev;		/* NULL: no module */
 	uint64_t floor;
 	pthread_mutex_t lock;		/* guards what follows */
@@ -29,11 +29,11 @@ struct headroom {
 	uint64_t sample_gap;		/* ns between two samples */
 };
 
-void headroom_init(struct headroom *room, struct mrg_dev *dev, uint64_t floor);
-void headroom_release(struct headroom *room);
+void region_headroom_init(struct region_headroom *room, struct mrg_dev *dev, uint64_t floor);
+void region_headroom_release(struct region_headroom *room);
 
 /**
- * headroom_check() - do @need VMAs and the floor fit below the limit?
+ * region_headroom_check() - do @need VMAs and the floor fit below the limit?
  * @count: OUT VMAs now; may be NULL
  *
  * A count or limit that cannot be had (no /proc) lets the call pass: it is no
@@ -41,11 +41,11 @@ void headroom_release(struct headroom *room);
  *
  * Return: 0; -ENOSPC, with @err (may be NULL) filled in.
  */
-int headroom_check(struct headroom *room, uint64_t need, struct mrg_error *err);
+int region_headroom_check(struct region_headroom *room, uint64_t need, struct mrg_error *err);
 
-/** headroom_tight() - fewer than @need VMAs are left, floor not counted */
-bool headroom_tight(struct headroom *room, uint64_t need);
+/** region_headroom_tight() - fewer than @need VMAs are left, floor not counted */
+bool region_headroom_tight(struct region_headroom *room, uint64_t need);
 
-int headroom_read(struct headroom *room, struct mrg_headroom *out);
+int region_headroom_read(struct region_headroom *room, struct mrg_headroom *out);
 
 #endif

@@ -13,12 +13,12 @@
 #define CAP_IPC_LOCK_BIT	14
 
 static int open_proc(const struct region_env *env, const char *file,
-		     struct mrg_maps *maps)
+		     struct host_maps *maps)
 {
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/self/%s", env->proc, file);
-	return mrg_maps_open(maps, path);
+	return host_maps_open(maps, path);
 }
 
 /*
@@ -28,17 +28,17 @@ static int open_proc(const struct region_env *env, const char *file,
 uint64_t region_huge_page(const struct region_env *env, uint64_t addr,
 			  uint64_t length)
 {
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
+	struct host_maps_vma vma;
+	struct host_maps maps;
 	uint64_t largest = 0;
 
 	if (open_proc(env, "smaps", &maps))
 		return 0;
-	while (mrg_maps_next(&maps, &vma) == 1 && vma.start < addr + length)
-		if (vma.end > addr && (vma.flags & MRG_MF_HUGETLB) &&
+	while (host_maps_next(&maps, &vma) == 1 && vma.start < addr + length)
+		if (vma.end > addr && (vma.flags & HOST_MF_HUGETLB) &&
 		    vma.page_size > largest)
 			largest = vma.page_size;
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return largest;
 }
 

@@ -10,12 +10,12 @@
 #include "region/own_marks.h"
 
 struct live {
-	struct range range;
+	struct region_range range;
 	unsigned int count;
 };
 
 struct own_mark {
-	struct range range;
+	struct region_range range;
 	unsigned int users;	/* registrations that overlap it */
 };
 
@@ -23,21 +23,21 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct own_mark *marks;
 static size_t nmarks;
 static void *registered;		/* tsearch() tree of struct live */
-static struct range_list left;		/* still marked after deregistration */
+static struct region_range_list left;		/* still marked after deregistration */
 
 static int by_range(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(struct range));
+	return memcmp(a, b, sizeof(struct region_range));
 }
 
-static struct live *find_live(struct range range)
+static struct live *find_live(struct region_range range)
 {
 	struct live **found = tfind(&range, &registered, by_range);
 
 	return found ? *found : NULL;
 }
 
-static int add_live(struct range range)
+static int add_live(struct region_range range)
 {
 	struct live *live = find_live(range);
 
@@ -55,7 +55,7 @@ static int add_live(struct range range)
 	return 0;
 }
 
-static void drop_live(struct range range)
+static void drop_live(struct region_range range)
 {
 	struct live *live = find_live(range);
 
@@ -65,15 +65,15 @@ static void drop_live(struct range range)
 	free(live);
 }
 
-static void mark(struct range range)
+static void mark(struct region_range range)
 {
-	if (range_empty(range))
+	if (region_range_empty(range))
 		return;
 	madvise((void *)(uintptr_t)range.start, range.end - range.start,
 		MADV_DONTFORK);
 }
 
-static int add_mark(struct range range)
+static int add_mark(struct region_range range)
 {
 	struct own_mark *grown = realloc(marks, (nmarks + 1) * sizeof(*grown));
 
@@ -85,34 +85,34 @@ static int add_mark(struct range range)
 }
 
 /* The parts of @before that unmarking took the mark from: no MR covered them. */
-static int add_lost(struct range before, const struct range_list *after)
+static int add_lost(struct region_range before, const struct region_range_list *after)
 {
 	int ret = 0;
 
 	for (size_t i = 0; i < after->count && !ret; i++) {
-		struct range kept = range_overlap(before, after->ranges[i]);
-		struct range lost = { before.start, kept.start };
+		struct region_range kept = region_range_overlap(before, after->ranges[i]);
+		struct region_range lost = { before.start, kept.start };
 
-		if (range_empty(kept))
+		if (region_range_empty(kept))
 			continue;
-		if (!range_empty(lost))
+		if (!region_range_empty(lost))
 			ret = add_mark(lost);
 		before.start = kept.end;
 	}
-	if (!ret && !range_empty(before))
+	if (!ret && !region_range_empty(before))
 		ret = add_mark(before);
 	return ret;
 }
 
-static int compare_marks(struct range range, const struct range_list *before)
+static int compare_marks(struct region_range range, const struct region_range_list *before)
 {
-	struct range_list after;
+	struct region_range_list after;
 	bool clipped;
-	int ret = range_marked(range, &after, &clipped);
+	int ret = region_range_marked(range, &after, &clipped);
 
 	for (size_t i = 0; i < before->count && !ret; i++)
 		ret = add_lost(before->ranges[i], &after);
-	range_list_release(&after);
+	region_range_list_release(&after);
 	return ret;
 }
 
@@ -121,28 +121,28 @@ static int compare_marks(struct range range, const struct range_list *before)
  * down: what an MR covers stays as it is, what only the caller marked loses its
  * mark, and gets it back at once.
  */
-static int find_marks(struct range range)
+static int find_marks(struct region_range range)
 {
 	size_t known = nmarks;
-	struct range_list before;
+	struct region_range_list before;
 	bool clipped;
-	int ret = range_marked(range, &before, &clipped);
+	int ret = region_range_marked(range, &before, &clipped);
 
 	if (ret)
 		return ret;
 	if (clipped) {
-		range_list_release(&before);
+		region_range_list_release(&before);
 		return -EBUSY;
 	}
 	for (size_t i = 0; i < before.count; i++)
-		fork_unmark(before.ranges[i].start, before.ranges[i].end);
+		region_fork_unmark(before.ranges[i].start, before.ranges[i].end);
 	ret = compare_marks(range, &before);
 	for (size_t i = known; i < nmarks; i++)
 		mark(marks[i].range);
 	/* What is not known may be the caller's: better marked than not. */
 	for (size_t i = 0; ret && i < before.count; i++)
 		mark(before.ranges[i]);
-	range_list_release(&before);
+	region_range_list_release(&before);
 	return ret;
 }
 
@@ -151,7 +151,7 @@ static int find_marks(struct range range)
  * marks is told from the caller's own marks by libibverbs' counts.  For one
  * range on many devices the list of registered ranges is enough, and cheap.
  */
-static int enter(struct range range, bool dontcopy)
+static int enter(struct region_range range, bool dontcopy)
 {
 	int ret = 0;
 
@@ -160,7 +160,7 @@ static int enter(struct range range, bool dontcopy)
 	if (!ret)
 		ret = add_live(range);
 	for (size_t i = 0; i < nmarks; i++)
-		if (!range_empty(range_overlap(marks[i].range, range)))
+		if (!region_range_empty(region_range_overlap(marks[i].range, range)))
 			marks[i].users += !ret;
 	return ret;
 }
@@ -176,7 +176,7 @@ static void drop_unused(void)
 	nmarks = kept;
 }
 
-int own_marks_enter(struct range range, bool dontcopy)
+int region_own_marks_enter(struct region_range range, bool dontcopy)
 {
 	int ret;
 
@@ -187,14 +187,14 @@ int own_marks_enter(struct range range, bool dontcopy)
 	return ret;
 }
 
-void own_marks_leave(struct range range)
+void region_own_marks_leave(struct region_range range)
 {
 	pthread_mutex_lock(&lock);
 	drop_live(range);
 	for (size_t i = 0; i < nmarks; i++) {
-		struct range part = range_overlap(marks[i].range, range);
+		struct region_range part = region_range_overlap(marks[i].range, range);
 
-		if (range_empty(part))
+		if (region_range_empty(part))
 			continue;
 		mark(part);
 		marks[i].users--;
@@ -203,21 +203,21 @@ void own_marks_leave(struct range range)
 	pthread_mutex_unlock(&lock);
 }
 
-void own_marks_left(struct range range)
+void region_own_marks_left(struct region_range range)
 {
 	pthread_mutex_lock(&lock);
-	range_list_add(&left, range);
+	region_range_list_add(&left, range);
 	pthread_mutex_unlock(&lock);
 }
 
-void own_marks_retry(void)
+void region_own_marks_retry(void)
 {
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < left.count; i++) {
-		fork_unmark(left.ranges[i].start, left.ranges[i].end);
+		region_fork_unmark(left.ranges[i].start, left.ranges[i].end);
 		for (size_t k = 0; k < nmarks; k++)
-			mark(range_overlap(marks[k].range, left.ranges[i]));
+			mark(region_range_overlap(marks[k].range, left.ranges[i]));
 	}
-	range_list_release(&left);
+	region_range_list_release(&left);
 	pthread_mutex_unlock(&lock);
 }

@@ -13,19 +13,19 @@
 #include "region/range_facts.h"
 
 /**
- * own_marks_enter() - a range will be registered
+ * region_own_marks_enter() - a range will be registered
  * @dontcopy: some of it is VM_DONTCOPY
  *
  * Return: 0; -EBUSY (a marked device mapping reaches beyond the range: it would
  * be cut for good); -ENOMEM; -errno of reading smaps.
  */
-int own_marks_enter(struct range range, bool dontcopy);
-/** own_marks_leave() - it was deregistered, or its registration failed */
-void own_marks_leave(struct range range);
+int region_own_marks_enter(struct region_range range, bool dontcopy);
+/** region_own_marks_leave() - it was deregistered, or its registration failed */
+void region_own_marks_leave(struct region_range range);
 
-/** own_marks_left() - a deregistration could not unmark @range for want of VMAs;
- *  own_marks_retry() tries again */
-void own_marks_left(struct range range);
-void own_marks_retry(void);
+/** region_own_marks_left() - a deregistration could not unmark @range for want of VMAs;
+ *  region_own_marks_retry() tries again */
+void region_own_marks_left(struct region_range range);
+void region_own_marks_retry(void);
 
 #endif

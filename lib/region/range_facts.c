@@ -6,17 +6,17 @@
 #include "host/maps.h"
 #include "region/range_facts.h"
 
-struct range range_overlap(struct range a, struct range b)
+struct region_range region_range_overlap(struct region_range a, struct region_range b)
 {
-	return (struct range){
+	return (struct region_range){
 		.start = a.start > b.start ? a.start : b.start,
 		.end = a.end < b.end ? a.end : b.end,
 	};
 }
 
-int range_list_add(struct range_list *list, struct range range)
+int region_range_list_add(struct region_range_list *list, struct region_range range)
 {
-	struct range *grown = realloc(list->ranges,
+	struct region_range *grown = realloc(list->ranges,
 				      (list->count + 1) * sizeof(*grown));
 
 	if (!grown)
@@ -26,51 +26,51 @@ int range_list_add(struct range_list *list, struct range range)
 	return 0;
 }
 
-void range_list_release(struct range_list *list)
+void region_range_list_release(struct region_range_list *list)
 {
 	free(list->ranges);
-	*list = (struct range_list){ .ranges = NULL };
+	*list = (struct region_range_list){ .ranges = NULL };
 }
 
 /* Calls @see for each VMA that touches the range, until it fails. */
-static int each_vma(struct range range,
-		    int (*see)(const struct mrg_maps_vma *vma, struct range part,
+static int each_vma(struct region_range range,
+		    int (*see)(const struct host_maps_vma *vma, struct region_range part,
 			       void *arg), void *arg)
 {
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
-	int ret = mrg_maps_open(&maps, "/proc/self/smaps");
+	struct host_maps_vma vma;
+	struct host_maps maps;
+	int ret = host_maps_open(&maps, "/proc/self/smaps");
 
 	if (ret)
 		return ret;
-	while ((ret = mrg_maps_next(&maps, &vma)) == 1 && vma.start < range.end) {
-		struct range whole = { vma.start, vma.end };
-		struct range part = range_overlap(whole, range);
+	while ((ret = host_maps_next(&maps, &vma)) == 1 && vma.start < range.end) {
+		struct region_range whole = { vma.start, vma.end };
+		struct region_range part = region_range_overlap(whole, range);
 
-		if (range_empty(part))
+		if (region_range_empty(part))
 			continue;
 		ret = see(&vma, part, arg);
 		if (ret)
 			break;
 	}
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return ret < 0 ? ret : 0;
 }
 
 /* Whether it has an anon_vma is not shown: none of its pages is anonymous, so
  * it can lack one. */
-static bool may_be_unwritten(const struct mrg_maps_vma *vma)
+static bool may_be_unwritten(const struct host_maps_vma *vma)
 {
 	return vma->perms[1] == 'w' && vma->perms[3] == 'p' && !vma->anon;
 }
 
 struct seen {
-	struct range range;
+	struct region_range range;
 	struct mrg_vma_counts *facts;
-	struct range_ends ends;
+	struct region_range_ends ends;
 };
 
-static int add_facts(const struct mrg_maps_vma *vma, struct range part, void *arg)
+static int add_facts(const struct host_maps_vma *vma, struct region_range part, void *arg)
 {
 	struct seen *seen = arg;
 	struct mrg_vma_counts *facts = seen->facts;
@@ -78,8 +78,8 @@ static int add_facts(const struct mrg_maps_vma *vma, struct range part, void *ar
 
 	facts->vmas++;
 	facts->mapped += part.end - part.start;
-	facts->dontcopy += (vma->flags & MRG_MF_DONTCOPY) != 0;
-	facts->special += (vma->flags & MRG_MF_SPECIAL) != 0;
+	facts->dontcopy += (vma->flags & HOST_MF_DONTCOPY) != 0;
+	facts->special += (vma->flags & HOST_MF_SPECIAL) != 0;
 	facts->unwritten += unwritten;
 	if (vma->page_size > facts->page_size)
 		facts->page_size = vma->page_size;
@@ -96,14 +96,14 @@ static bool complete(const struct mrg_vma_counts *facts)
 	return !facts->vmas || (facts->mapped && facts->page_size);
 }
 
-int range_facts(struct mrg_dev *dev, struct range range,
-		struct mrg_vma_counts *facts, struct range_ends *ends)
+int region_range_facts(struct mrg_dev *dev, struct region_range range,
+		struct mrg_vma_counts *facts, struct region_range_ends *ends)
 {
 	struct seen seen = { .range = range, .facts = facts, .ends = { .known = true } };
 	int ret;
 
 	if (ends)
-		*ends = (struct range_ends){ .known = false };
+		*ends = (struct region_range_ends){ .known = false };
 	if (dev && !mrg_dev_vma(dev, 0, range.start, range.end, facts) &&
 	    complete(facts))
 		return 0;
@@ -115,32 +115,32 @@ int range_facts(struct mrg_dev *dev, struct range range,
 }
 
 struct marked {
-	struct range range;
-	struct range_list *list;
+	struct region_range range;
+	struct region_range_list *list;
 	bool clipped;
 };
 
-static int add_marked(const struct mrg_maps_vma *vma, struct range part, void *arg)
+static int add_marked(const struct host_maps_vma *vma, struct region_range part, void *arg)
 {
 	struct marked *marked = arg;
 
-	if (!(vma->flags & MRG_MF_DONTCOPY))
+	if (!(vma->flags & HOST_MF_DONTCOPY))
 		return 0;
-	if ((vma->flags & MRG_MF_SPECIAL) && !(vma->flags & MRG_MF_HUGETLB) &&
+	if ((vma->flags & HOST_MF_SPECIAL) && !(vma->flags & HOST_MF_HUGETLB) &&
 	    (part.start != vma->start || part.end != vma->end))
 		marked->clipped = true;
-	return range_list_add(marked->list, part);
+	return region_range_list_add(marked->list, part);
 }
 
-int range_marked(struct range range, struct range_list *list, bool *clipped)
+int region_range_marked(struct region_range range, struct region_range_list *list, bool *clipped)
 {
 	struct marked marked = { .range = range, .list = list };
 	int ret;
 
-	*list = (struct range_list){ .ranges = NULL };
+	*list = (struct region_range_list){ .ranges = NULL };
 	ret = each_vma(range, add_marked, &marked);
 	if (ret)
-		range_list_release(list);
+		region_range_list_release(list);
 	*clipped = marked.clipped;
 	return ret;
 }

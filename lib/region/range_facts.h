@@ -7,26 +7,26 @@
 
 #include <mrguard/host.h>
 
-struct range {
+struct region_range {
 	uint64_t start;
 	uint64_t end;
 };
 
-struct range_list {
-	struct range *ranges;
+struct region_range_list {
+	struct region_range *ranges;
 	size_t count;
 };
 
 /* Whether the VMA of a range's first page, and that of its last, may be one
  * that was never written. */
-struct range_ends {
+struct region_range_ends {
 	bool known;		/* by the same reading; not so where the module gave the counts */
 	bool start_unwritten;
 	bool end_unwritten;
 };
 
 /**
- * range_facts() - the counts of MRG_IOC_VMA, from the module or from smaps
+ * region_range_facts() - the counts of MRG_IOC_VMA, from the module or from smaps
  * @dev: the module, or NULL
  * @ends: OUT, or NULL
  *
@@ -36,24 +36,24 @@ struct range_ends {
  *
  * Return: 0; -errno where neither can be read.
  */
-int range_facts(struct mrg_dev *dev, struct range range,
-		struct mrg_vma_counts *facts, struct range_ends *ends);
+int region_range_facts(struct mrg_dev *dev, struct region_range range,
+		struct mrg_vma_counts *facts, struct region_range_ends *ends);
 
 /**
- * range_marked() - the parts of a range that are VM_DONTCOPY, by smaps
- * @list: OUT, to be released with range_list_release()
+ * region_range_marked() - the parts of a range that are VM_DONTCOPY, by smaps
+ * @list: OUT, to be released with region_range_list_release()
  * @clipped: OUT a device mapping is marked that reaches beyond the range
  *
  * Return: 0; -ENOMEM; -errno of reading smaps.
  */
-int range_marked(struct range range, struct range_list *list, bool *clipped);
-void range_list_release(struct range_list *list);
-int range_list_add(struct range_list *list, struct range range);
+int region_range_marked(struct region_range range, struct region_range_list *list, bool *clipped);
+void region_range_list_release(struct region_range_list *list);
+int region_range_list_add(struct region_range_list *list, struct region_range range);
 
-/** range_overlap() - what two ranges share; empty (start >= end) if nothing */
-struct range range_overlap(struct range a, struct range b);
+/** region_range_overlap() - what two ranges share; empty (start >= end) if nothing */
+struct region_range region_range_overlap(struct region_range a, struct region_range b);
 
-static inline bool range_empty(struct range range)
+static inline bool region_range_empty(struct region_range range)
 {
 	return range.start >= range.end;
 }

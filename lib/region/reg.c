@@ -68,10 +68,10 @@ static int register_marked(const struct region_request *req,
 	uint64_t addr = req->addr + piece->offset;
 	int ret;
 
-	if (mrg_vma_guard_before_reg(guard, addr, piece->length, error))
+	if (region_vma_guard_before_reg(guard, addr, piece->length, error))
 		return 1;
 	ret = call_until_settled(req, piece, mr);
-	mrg_vma_guard_after_reg(guard, addr, piece->length, ret);
+	region_vma_guard_after_reg(guard, addr, piece->length, ret);
 	return ret;
 }
 
@@ -81,7 +81,7 @@ static int dereg_piece(const struct mrg_mr *mr, size_t i)
 	int err = mr->ctx->env->dereg(mr->verbs[i]);
 
 	if (mr->marks_pages)
-		mrg_vma_guard_after_dereg(mr->ctx->guard, mr->addr + piece->start,
+		region_vma_guard_after_dereg(mr->ctx->guard, mr->addr + piece->start,
 					  piece->length, -err);
 	return err;
 }

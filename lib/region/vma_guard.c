@@ -22,10 +22,10 @@ struct mrg_vma_guard {
 	struct mrg_dev *dev;
 	bool env_huge;
 	uint64_t page;
-	struct headroom room;
+	struct region_headroom room;
 };
 
-int mrg_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
+int region_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
 		       enum mrg_fork_policy policy, uint64_t floor)
 {
 	struct mrg_vma_guard *guard;
@@ -39,16 +39,16 @@ int mrg_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
 	guard->dev = dev;
 	guard->env_huge = info.env_huge;
 	guard->page = (uint64_t)sysconf(_SC_PAGESIZE);
-	headroom_init(&guard->room, dev, floor ? floor : DEFAULT_FLOOR);
+	region_headroom_init(&guard->room, dev, floor ? floor : DEFAULT_FLOOR);
 	*out = guard;
 	return 0;
 }
 
-void mrg_vma_guard_close(struct mrg_vma_guard *guard)
+void region_vma_guard_close(struct mrg_vma_guard *guard)
 {
 	if (!guard)
 		return;
-	headroom_release(&guard->room);
+	region_headroom_release(&guard->room);
 	free(guard);
 }
 
@@ -70,17 +70,17 @@ static int refuse(struct mrg_error *err, int code, const char *remedy,
 }
 
 /* libibverbs rounds outwards to pages. */
-static struct range pages_of(const struct mrg_vma_guard *guard, uint64_t addr,
+static struct region_range pages_of(const struct mrg_vma_guard *guard, uint64_t addr,
 			     uint64_t len)
 {
-	return (struct range){
+	return (struct region_range){
 		.start = addr & ~(guard->page - 1),
 		.end = (addr + len + guard->page - 1) & ~(guard->page - 1),
 	};
 }
 
 /* With RDMAV_HUGEPAGES_SAFE libibverbs rounds to huge pages by itself. */
-static bool cuts_huge_page(const struct mrg_vma_guard *guard, struct range range,
+static bool cuts_huge_page(const struct mrg_vma_guard *guard, struct region_range range,
 			   const struct mrg_vma_counts *facts)
 {
 	uint64_t below = facts->page_size - 1;
@@ -94,7 +94,7 @@ static bool cuts_huge_page(const struct mrg_vma_guard *guard, struct range range
  * process (measured on rdma-core 44: every count from the range to the top of
  * the address space ends one too low), so what would fail is refused here.
  */
-static int check_range(struct mrg_vma_guard *guard, struct range range,
+static int check_range(struct mrg_vma_guard *guard, struct region_range range,
 		       const struct mrg_vma_counts *facts, struct mrg_error *err)
 {
 	uint64_t length = range.end - range.start;
@@ -118,9 +118,9 @@ static int check_range(struct mrg_vma_guard *guard, struct range range,
 static bool page_unwritten(struct mrg_vma_guard *guard, uint64_t page)
 {
 	struct mrg_vma_counts facts;
-	struct range range = { page, page + guard->page };
+	struct region_range range = { page, page + guard->page };
 
-	return !range_facts(guard->dev, range, &facts, NULL) && facts.unwritten;
+	return !region_range_facts(guard->dev, range, &facts, NULL) && facts.unwritten;
 }
 
 /* Faults one page in for writing, and changes nothing (since 5.14). */
@@ -136,9 +136,9 @@ static void give_anon_vma(struct mrg_vma_guard *guard, uint64_t page)
  * it, and merge (64 become 1; measured on 6.18, the kernels' rule since
  * is_mergeable_anon_vma()).
  */
-static void write_before_cut(struct mrg_vma_guard *guard, struct range range,
+static void write_before_cut(struct mrg_vma_guard *guard, struct region_range range,
 			     const struct mrg_vma_counts *facts,
-			     const struct range_ends *ends)
+			     const struct region_range_ends *ends)
 {
 	uint64_t last = range.end - guard->page;
 
@@ -150,9 +150,9 @@ static void write_before_cut(struct mrg_vma_guard *guard, struct range range,
 		give_anon_vma(guard, last);
 }
 
-static int enter(struct range range, bool dontcopy, struct mrg_error *err)
+static int enter(struct region_range range, bool dontcopy, struct mrg_error *err)
 {
-	int ret = own_marks_enter(range, dontcopy);
+	int ret = region_own_marks_enter(range, dontcopy);
 
 	if (!ret)
 		return 0;
@@ -168,18 +168,18 @@ static int enter(struct range range, bool dontcopy, struct mrg_error *err)
 		      range.start, range.end);
 }
 
-static int before_mark(struct mrg_vma_guard *guard, struct range range,
+static int before_mark(struct mrg_vma_guard *guard, struct region_range range,
 		       struct mrg_error *err)
 {
 	struct mrg_vma_counts facts;
-	struct range_ends ends;
-	int ret = headroom_check(&guard->room, VMAS_PER_MARK, err);
+	struct region_range_ends ends;
+	int ret = region_headroom_check(&guard->room, VMAS_PER_MARK, err);
 
 	if (ret)
 		return ret;
-	own_marks_retry();
+	region_own_marks_retry();
 	/* Without /proc and module nothing is known, and nothing refused. */
-	if (range_facts(guard->dev, range, &facts, &ends))
+	if (region_range_facts(guard->dev, range, &facts, &ends))
 		return enter(range, false, err);
 	ret = check_range(guard, range, &facts, err);
 	if (ret)
@@ -188,77 +188,77 @@ static int before_mark(struct mrg_vma_guard *guard, struct range range,
 	return enter(range, facts.dontcopy > 0, err);
 }
 
-int mrg_vma_guard_room(struct mrg_vma_guard *guard, struct mrg_error *err)
+int region_vma_guard_room(struct mrg_vma_guard *guard, struct mrg_error *err)
 {
-	return guard ? headroom_check(&guard->room, 0, err) : 0;
+	return guard ? region_headroom_check(&guard->room, 0, err) : 0;
 }
 
-int mrg_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr,
+int region_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr,
 			     uint64_t len, struct mrg_error *err)
 {
 	if (!guard)
 		return 0;
-	if (!fork_observe())
-		return headroom_check(&guard->room, 0, err);
+	if (!region_fork_observe())
+		return region_headroom_check(&guard->room, 0, err);
 	return before_mark(guard, pages_of(guard, addr, len), err);
 }
 
 /* Counts that memory unmapped while registered left behind make libibverbs take
  * new memory for marked. */
-static void check_marks(struct mrg_vma_guard *guard, struct range range)
+static void check_marks(struct mrg_vma_guard *guard, struct region_range range)
 {
 	struct mrg_vma_counts facts;
 
-	if (!guard->dev || range_facts(guard->dev, range, &facts, NULL))
+	if (!guard->dev || region_range_facts(guard->dev, range, &facts, NULL))
 		return;
 	if (facts.dontcopy < facts.vmas)
-		fork_distrust();
+		region_fork_distrust();
 }
 
 /* EAGAIN, ENOMEM and EINVAL are what a failed madvise leaves in errno; a
  * provider's own refusal does no harm to the counts. */
-static void check_counts(struct range range, int result)
+static void check_counts(struct region_range range, int result)
 {
 	if (result != -EAGAIN && result != -ENOMEM && result != -EINVAL)
 		return;
-	if (!fork_still_marks(range.start))
-		fork_distrust();
+	if (!region_fork_still_marks(range.start))
+		region_fork_distrust();
 }
 
-void mrg_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
+void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
 			     uint64_t len, int result)
 {
-	struct range range;
+	struct region_range range;
 
-	if (!guard || !fork_observe())
+	if (!guard || !region_fork_observe())
 		return;
 	range = pages_of(guard, addr, len);
 	if (!result) {
 		check_marks(guard, range);
 		return;
 	}
-	own_marks_leave(range);
+	region_own_marks_leave(range);
 	check_counts(range, result);
 }
 
-void mrg_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr,
+void region_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr,
 			       uint64_t len, int result)
 {
-	struct range range;
+	struct region_range range;
 
-	if (!guard || result || !fork_observe())
+	if (!guard || result || !region_fork_observe())
 		return;
 	range = pages_of(guard, addr, len);
 	/* Unmarking a part of a marked VMA cuts it; at the limit libibverbs
 	 * ignores that it could not. */
-	if (headroom_tight(&guard->room, VMAS_PER_MARK))
-		own_marks_left(range);
+	if (region_headroom_tight(&guard->room, VMAS_PER_MARK))
+		region_own_marks_left(range);
 	else
-		own_marks_retry();
-	own_marks_leave(range);
+		region_own_marks_retry();
+	region_own_marks_leave(range);
 }
 
-int mrg_vma_guard_headroom(struct mrg_vma_guard *guard, struct mrg_headroom *out)
+int region_vma_guard_headroom(struct mrg_vma_guard *guard, struct mrg_headroom *out)
 {
-	return headroom_read(&guard->room, out);
+	return region_headroom_read(&guard->room, out);
 }

@@ -8,7 +8,7 @@
  * One guard a context.  All calls may come from any thread; those for one range
  * must come in the order before_reg, after_reg, after_dereg.  A NULL guard lets
  * everything pass.  Registrations whose pages libibverbs does not mark (DMA-BUFs,
- * IBV_ACCESS_ON_DEMAND) need mrg_vma_guard_room() alone.
+ * IBV_ACCESS_ON_DEMAND) need region_vma_guard_room() alone.
  */
 #ifndef REGION_VMA_GUARD_H
 #define REGION_VMA_GUARD_H
@@ -20,7 +20,7 @@
 struct mrg_vma_guard;
 
 /**
- * mrg_vma_guard_open() - make a guard
+ * region_vma_guard_open() - make a guard
  * @out: OUT
  * @dev: the module, or NULL; must outlive the guard
  * @policy: fork policy, carried out now
@@ -29,20 +29,20 @@ struct mrg_vma_guard;
  * Return: 0; -ENOMEM; or mrg_fork_apply()'s -EINVAL.  That protection could not
  * be switched on is no failure here: mrg_fork_query() tells.
  */
-int mrg_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
+int region_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
 		       enum mrg_fork_policy policy, uint64_t floor);
-void mrg_vma_guard_close(struct mrg_vma_guard *guard);
+void region_vma_guard_close(struct mrg_vma_guard *guard);
 
 /**
- * mrg_vma_guard_room() - are there VMAs left?
+ * region_vma_guard_room() - are there VMAs left?
  * @err: OUT on failure; may be NULL
  *
  * Return: 0; -ENOSPC.
  */
-int mrg_vma_guard_room(struct mrg_vma_guard *guard, struct mrg_error *err);
+int region_vma_guard_room(struct mrg_vma_guard *guard, struct mrg_error *err);
 
 /**
- * mrg_vma_guard_before_reg() - before ibv_reg_mr(); nothing is kept if it fails
+ * region_vma_guard_before_reg() - before ibv_reg_mr(); nothing is kept if it fails
  * @addr, @len: what ibv_reg_mr() will be given
  * @err: OUT on failure; may be NULL
  *
@@ -50,19 +50,19 @@ int mrg_vma_guard_room(struct mrg_vma_guard *guard, struct mrg_error *err);
  * -EINVAL (cuts a huge page), -EBUSY (part of a device mapping that is
  * VM_DONTCOPY by nature), -ENOMEM.
  */
-int mrg_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr,
+int region_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr,
 			     uint64_t len, struct mrg_error *err);
-/** mrg_vma_guard_after_reg() - after ibv_reg_mr(), also where it failed;
+/** region_vma_guard_after_reg() - after ibv_reg_mr(), also where it failed;
  *  @result is 0 or -errno */
-void mrg_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
+void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
 			     uint64_t len, int result);
-/** mrg_vma_guard_after_dereg() - after ibv_dereg_mr(); @result is 0 or -errno */
-void mrg_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr,
+/** region_vma_guard_after_dereg() - after ibv_dereg_mr(); @result is 0 or -errno */
+void region_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr,
 			       uint64_t len, int result);
 
-/** mrg_vma_guard_headroom() - VMAs left, and for how long.  Return: 0, or
+/** region_vma_guard_headroom() - VMAs left, and for how long.  Return: 0, or
  *  -errno of reading the count */
-int mrg_vma_guard_headroom(struct mrg_vma_guard *guard,
+int region_vma_guard_headroom(struct mrg_vma_guard *guard,
 			   struct mrg_headroom *out);
 
 #endif

@@ -15,14 +15,14 @@ struct arena_chunk {
 	size_t mapped;
 };
 
-void arena_init(struct arena *arena, size_t block)
+void registry_arena_init(struct registry_arena *arena, size_t block)
 {
-	*arena = (struct arena){ .block = (block + LINE - 1) / LINE * LINE,
+	*arena = (struct registry_arena){ .block = (block + LINE - 1) / LINE * LINE,
 				 .next_chunk = CHUNK_MIN };
 }
 
 /* Large ones start at a huge page's border; small ones are for few buffers. */
-static int add_chunk(struct arena *arena)
+static int add_chunk(struct registry_arena *arena)
 {
 	size_t bytes = arena->next_chunk, slack = bytes >= HUGE ? HUGE : 0;
 	struct arena_chunk *chunk;
@@ -48,7 +48,7 @@ static int add_chunk(struct arena *arena)
 	return 0;
 }
 
-void *arena_take(struct arena *arena)
+void *registry_arena_take(struct registry_arena *arena)
 {
 	char *block = arena->free;
 
@@ -63,13 +63,13 @@ void *arena_take(struct arena *arena)
 	return block;
 }
 
-void arena_give(struct arena *arena, void *block)
+void registry_arena_give(struct registry_arena *arena, void *block)
 {
 	*(void **)block = arena->free;
 	arena->free = block;
 }
 
-void arena_destroy(struct arena *arena)
+void registry_arena_destroy(struct registry_arena *arena)
 {
 	struct arena_chunk *next;
 

@@ -11,7 +11,7 @@
 
 struct arena_chunk;
 
-struct arena {
+struct registry_arena {
 	size_t block;		/* bytes, a multiple of 64 */
 	size_t next_chunk;	/* bytes of the next one */
 	struct arena_chunk *chunks;
@@ -19,11 +19,11 @@ struct arena {
 	void *free;		/* given back, linked by their first word */
 };
 
-void arena_init(struct arena *arena, size_t block);
-/** arena_take() - a block, aligned to 64 bytes, whose bytes may be anything;
+void registry_arena_init(struct registry_arena *arena, size_t block);
+/** registry_arena_take() - a block, aligned to 64 bytes, whose bytes may be anything;
  *  NULL: no memory */
-void *arena_take(struct arena *arena);
-void arena_give(struct arena *arena, void *block);
-void arena_destroy(struct arena *arena);
+void *registry_arena_take(struct registry_arena *arena);
+void registry_arena_give(struct registry_arena *arena, void *block);
+void registry_arena_destroy(struct registry_arena *arena);
 
 #endif

@@ -40,7 +40,7 @@ static uint64_t all_devices(const struct mrg_registry *registry)
 
 static int bad_demand(const struct mrg_registry *registry, const char *what)
 {
-	return mrg_gpu_fail(registry, -EINVAL, "check options", "", "%s", what);
+	return gpu_fail(registry, -EINVAL, "check options", "", "%s", what);
 }
 
 static int check_protocols(struct mrg_registry *registry, struct demand *demand,
@@ -58,7 +58,7 @@ static int check_protocols(struct mrg_registry *registry, struct demand *demand,
 	if (demand->devices & ~all_devices(registry))
 		return bad_demand(registry, "a device is asked for that the registry has not");
 	if (demand->protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS) && !demand->devices)
-		return mrg_gpu_fail(registry, -EOPNOTSUPP, "check options",
+		return gpu_fail(registry, -EOPNOTSUPP, "check options",
 				    "open the registry with devices",
 				    "verbs are asked for, and the registry has no device");
 	return 0;
@@ -69,12 +69,12 @@ static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t l
 {
 	struct mrg_buffer_opts o;
 
-	if (mrg_opts_copy(&o, sizeof(o), opts) || o.reserved)
+	if (base_opts_copy(&o, sizeof(o), opts) || o.reserved)
 		return bad_demand(registry, "the options are malformed");
 	if (!length)
 		return bad_demand(registry, "the length is 0");
 	if (addr > UINT64_MAX - (length - 1))
-		return mrg_gpu_fail(registry, -ERANGE, "check options", "",
+		return gpu_fail(registry, -ERANGE, "check options", "",
 				    "%#llx and %#llx bytes overflow",
 				    (unsigned long long)addr, (unsigned long long)length);
 	memset(&demand->request, 0, sizeof(demand->request));
@@ -86,7 +86,7 @@ static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t l
 		demand->request.dmabuf = *o.dmabuf;
 	demand->request.memfds = (struct mrg_memfd *)o.memfds;
 	demand->request.memfd_count = o.memfd_count;
-	if (mrg_opts_copy(&demand->request.reg, sizeof(demand->request.reg), o.reg))
+	if (base_opts_copy(&demand->request.reg, sizeof(demand->request.reg), o.reg))
 		return bad_demand(registry, "the options for mrg_reg() are malformed");
 	return check_protocols(registry, demand, &o);
 }
@@ -122,22 +122,22 @@ static uint64_t entries_of(const struct mrg_buffer *buffer)
 	uint64_t have = 0;
 
 	for (size_t slot = 0; slot < buffer->registry->slot_count; slot++)
-		have |= (uint64_t)(buffer_entry(buffer, slot) != NULL) << slot;
+		have |= (uint64_t)(registry_buffer_entry(buffer, slot) != NULL) << slot;
 	return have;
 }
 
-static struct index_range range_of(struct mrg_buffer *buffer, uint64_t have)
+static struct registry_index_range range_of(struct mrg_buffer *buffer, uint64_t have)
 {
-	return (struct index_range){ buffer->addr, buffer->addr + (buffer->length - 1),
+	return (struct registry_index_range){ buffer->addr, buffer->addr + (buffer->length - 1),
 				     buffer, have };
 }
 
 /* What look-ups are told of the record. */
 static void tell(struct mrg_buffer *buffer, uint64_t have)
 {
-	const struct index_range range = range_of(buffer, have);
+	const struct registry_index_range range = range_of(buffer, have);
 
-	index_set(&buffer->registry->index, &range);
+	registry_index_set(&buffer->registry->index, &range);
 }
 
 static bool is_live(const struct mrg_buffer *buffer, const void *arg)
@@ -162,7 +162,7 @@ static struct mrg_buffer *find_record(struct mrg_registry *registry, uint64_t ad
 	struct mrg_buffer *buffer;
 
 	for (;;) {
-		buffer = index_exact(&registry->index, addr, addr + (length - 1), is_live,
+		buffer = registry_index_exact(&registry->index, addr, addr + (length - 1), is_live,
 				     NULL);
 		if (buffer ? !buffer->cold->changing :
 			     !is_being_made(registry, addr, length))
@@ -189,15 +189,15 @@ static struct mrg_buffer *make_record(struct mrg_registry *registry,
 				      const struct demand *demand)
 {
 	size_t hot = registry_hot_bytes(registry);
-	struct mrg_buffer *buffer = arena_take(&registry->index.records);
+	struct mrg_buffer *buffer = registry_arena_take(&registry->index.records);
 
 	if (!buffer)
 		return NULL;
-	memset(buffer, 0, hot + sizeof(struct buffer_cold));
+	memset(buffer, 0, hot + sizeof(struct registry_buffer_cold));
 	buffer->addr = demand->request.addr;
 	buffer->length = demand->request.length;
 	buffer->registry = registry;
-	buffer->cold = (struct buffer_cold *)((char *)buffer + hot);
+	buffer->cold = (struct registry_buffer_cold *)((char *)buffer + hot);
 	buffer->cold->access = demand->request.access;
 	buffer->cold->changing = true;
 	return buffer;
@@ -212,7 +212,7 @@ static int keep_lazy(struct mrg_buffer *buffer, const struct demand *demand)
 	ret = registry_request_keep(&buffer->cold->lazy, &demand->request);
 	if (!ret)
 		return 0;
-	return mrg_gpu_fail(buffer->registry, ret, "keep request", "",
+	return gpu_fail(buffer->registry, ret, "keep request", "",
 			    "what the lazy protocols need could not be kept: %s",
 			    strerror(-ret));
 }
@@ -230,13 +230,13 @@ static int fill_record(struct mrg_buffer *buffer, struct demand *demand)
 static int show_record(struct mrg_buffer *buffer, const struct demand *demand)
 {
 	struct mrg_registry *registry = buffer->registry;
-	const struct index_range range = range_of(buffer, entries_of(buffer));
+	const struct registry_index_range range = range_of(buffer, entries_of(buffer));
 	int ret;
 
 	buffer->generation = registry->next_generation++;
-	ret = index_insert(&registry->index, &range);
+	ret = registry_index_insert(&registry->index, &range);
 	if (ret)
-		return mrg_gpu_fail(registry, ret, "keep record", "",
+		return gpu_fail(registry, ret, "keep record", "",
 				    "no memory for the registry's index");
 	buffer->cold->state = BUFFER_LIVE;
 	buffer->cold->registrations = 1;
@@ -251,7 +251,7 @@ static void drop_record(struct mrg_buffer *buffer)
 {
 	if (buffer->cold->lazy)
 		registry_request_drop(buffer->cold->lazy);
-	arena_give(&buffer->registry->index.records, buffer);
+	registry_arena_give(&buffer->registry->index.records, buffer);
 }
 
 /* What a failed roll-back has left is tried again at closing. */
@@ -271,7 +271,7 @@ static int register_new(struct mrg_registry *registry, struct demand *demand,
 	int ret;
 
 	if (!buffer)
-		return mrg_gpu_fail(registry, -ENOMEM, "keep record", "",
+		return gpu_fail(registry, -ENOMEM, "keep record", "",
 				    "no memory for a record");
 	push(&registry->making, buffer);
 	pthread_mutex_unlock(&registry->lock);
@@ -295,7 +295,7 @@ static int register_new(struct mrg_registry *registry, struct demand *demand,
 
 static int other_access(const struct mrg_buffer *buffer, int access)
 {
-	return mrg_gpu_fail(buffer->registry, -EEXIST, "check options",
+	return gpu_fail(buffer->registry, -EEXIST, "check options",
 			    "register it with the same access, or unregister it first",
 			    "%#llx, %#llx bytes are registered with access %#x already, and %#x is asked for",
 			    (unsigned long long)buffer->addr,
@@ -375,18 +375,18 @@ static int lacks_protocol(const struct mrg_buffer *buffer, uint32_t protocols)
 
 static int require(struct mrg_buffer *buffer, uint32_t protocols)
 {
-	struct buffer_cold *cold = buffer->cold;
+	struct registry_buffer_cold *cold = buffer->cold;
 	int ret;
 
 	/* One who ends it may be waiting for this caller's hold. */
 	while (cold->changing && cold->state != BUFFER_ENDING)
 		wait_for_change(buffer->registry);
 	if (cold->state != BUFFER_LIVE)
-		return mrg_gpu_fail(buffer->registry, -EBUSY, "check buffer", "",
+		return gpu_fail(buffer->registry, -EBUSY, "check buffer", "",
 				    "the buffer is being unregistered");
 	protocols = protocols ? protocols : cold->wanted;
 	if (lacks_protocol(buffer, protocols))
-		return mrg_gpu_fail(buffer->registry, -ENOPROTOOPT, "check buffer",
+		return gpu_fail(buffer->registry, -ENOPROTOOPT, "check buffer",
 				    "register it for that protocol",
 				    "the buffer is registered for protocols %#x, and %#x are asked for",
 				    cold->wanted, protocols);
@@ -447,7 +447,7 @@ static int still_held(struct mrg_buffer *buffer, int code)
 {
 	uint32_t users = atomic_load(&buffer->users) & ~BUFFER_CLOSED;
 
-	return mrg_gpu_fail(buffer->registry, code, "wait for transfers",
+	return gpu_fail(buffer->registry, code, "wait for transfers",
 			    "let them end, or cancel them, and unregister again",
 			    "%#llx, %#llx bytes are held %u times still",
 			    (unsigned long long)buffer->addr,
@@ -490,15 +490,15 @@ static int close_record(struct mrg_buffer *buffer, uint32_t timeout_ms)
 static int withdraw(struct mrg_buffer *buffer, uint32_t timeout_ms)
 {
 	struct mrg_registry *registry = buffer->registry;
-	const struct index_range range = range_of(buffer, INDEX_CLOSED);
+	const struct registry_index_range range = range_of(buffer, INDEX_CLOSED);
 	int ret = close_record(buffer, timeout_ms);
 
 	if (ret)
 		return ret;
-	ret = index_remove(&registry->index, &range);
+	ret = registry_index_remove(&registry->index, &range);
 	if (ret) {
 		reopen(buffer);
-		return mrg_gpu_fail(registry, ret, "forget record", "",
+		return gpu_fail(registry, ret, "forget record", "",
 				    "no memory for the registry's index");
 	}
 	registry->stats.buffers--;
@@ -519,7 +519,7 @@ static int undo_left(struct mrg_buffer *buffer)
 
 	pthread_mutex_unlock(&registry->lock);
 	/* Someone may be peeking at it. */
-	rcu_wait();
+	registry_rcu_wait();
 	ret = registry_undo(buffer);
 	pthread_mutex_lock(&registry->lock);
 	registry->stats.leftover -= before - registry_entry_count(buffer);
@@ -528,7 +528,7 @@ static int undo_left(struct mrg_buffer *buffer)
 	take_out(&registry->left, buffer);
 	if (buffer->cold->lazy)
 		registry_request_drop(buffer->cold->lazy);
-	index_retire(&registry->index, &registry->index.records, buffer);
+	registry_index_retire(&registry->index, &registry->index.records, buffer);
 	return 0;
 }
 

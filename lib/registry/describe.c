@@ -60,7 +60,7 @@ static int describe_devices(const struct mrg_buffer *buffer, struct mrg_descript
 	if (!desc->devices)
 		return -ENOMEM;
 	for (size_t i = 0; i < buffer->registry->device_count && !ret; i++) {
-		const void *entry = buffer_entry(buffer, i);
+		const void *entry = registry_buffer_entry(buffer, i);
 
 		if (entry)
 			ret = describe_device(buffer, i, entry,
@@ -94,7 +94,7 @@ static int describe_shares(const struct mrg_buffer *buffer, uint32_t protocols,
 		return -ENOMEM;
 	for (int i = MRG_PROTO_VERBS + 1; i < MRG_PROTO_COUNT && !ret; i++) {
 		enum mrg_protocol protocol = (enum mrg_protocol)i;
-		const void *entry = buffer_entry(buffer, registry_slot(buffer->registry,
+		const void *entry = registry_buffer_entry(buffer, registry_slot(buffer->registry,
 								       protocol, 0));
 
 		if (entry && protocols & MRG_PROTO_BIT(protocol))
@@ -134,7 +134,7 @@ int mrg_buffer_describe(struct mrg_buffer *buffer, uint32_t protocols,
 	ret = describe_all(buffer, protocols ? protocols : MRG_PROTO_ALL, &made);
 	if (ret) {
 		mrg_descriptor_release(&made);
-		return mrg_gpu_fail(buffer->registry, ret, "describe buffer", "",
+		return gpu_fail(buffer->registry, ret, "describe buffer", "",
 				    "the descriptor could not be made: %s",
 				    strerror(-ret));
 	}

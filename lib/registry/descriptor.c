@@ -113,6 +113,6 @@ int mrg_boot_id(uint8_t boot[16])
 {
 	static const uint8_t unknown[16];
 
-	mrg_share_boot_id(boot);
+	share_boot_id(boot);
 	return memcmp(boot, unknown, sizeof(unknown)) ? 0 : -ENOENT;
 }

@@ -16,13 +16,13 @@
 #define SAME_VERSION	"run the same version of libmrguard on both sides"
 
 struct decoder {
-	struct le_reader bytes;
+	struct base_le_reader bytes;
 	struct mrg_error *error;
 };
 
 static int damaged(const struct decoder *in, const char *what)
 {
-	return engine_error(in->error, -EBADMSG, STAGE, PASS_ON,
+	return base_error_set(in->error, -EBADMSG, STAGE, PASS_ON,
 			    "the descriptor is damaged: %s", what);
 }
 
@@ -31,7 +31,7 @@ static bool take_name(struct decoder *in, char name[DESC_NAME])
 {
 	size_t length;
 
-	le_bytes(&in->bytes, name, DESC_NAME);
+	base_le_bytes(&in->bytes, name, DESC_NAME);
 	length = strnlen(name, DESC_NAME);
 	if (length == DESC_NAME)
 		return false;
@@ -54,23 +54,23 @@ static int check_envelope(const uint8_t *bytes, size_t length,
 	unsigned long crc;
 
 	if (length < DESC_CHECK_AT || memcmp(bytes, DESC_MAGIC, 8))
-		return engine_error(error, -EBADMSG, STAGE,
+		return base_error_set(error, -EBADMSG, STAGE,
 				    "check that both sides mean the same kind of bytes",
 				    "the %zu bytes are no descriptor of mrguard", length);
 	memcpy(&version, bytes + 8, sizeof(version));
 	version = le16toh(version);
 	if (version != DESC_VERSION)
-		return engine_error(error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
+		return base_error_set(error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
 				    "the descriptor has version %u, and this library knows version %u",
 				    version, DESC_VERSION);
 	memcpy(&total, bytes + 12, sizeof(total));
 	total = le32toh(total);
 	if (length > MRG_DESC_MAX_BYTES)
-		return engine_error(error, -EFBIG, STAGE, "describe smaller buffers",
+		return base_error_set(error, -EFBIG, STAGE, "describe smaller buffers",
 				    "the descriptor has %zu bytes, and the limit is %u",
 				    length, MRG_DESC_MAX_BYTES);
 	if (length < DESC_HEAD || total != length)
-		return engine_error(error, -EBADMSG, STAGE, PASS_ON,
+		return base_error_set(error, -EBADMSG, STAGE, PASS_ON,
 				    "the descriptor is cut: %zu bytes of %u", length, total);
 	memcpy(&check, bytes + DESC_CHECK_AT, sizeof(check));
 	crc = crc32_z(0, bytes, DESC_CHECK_AT);
@@ -78,7 +78,7 @@ static int check_envelope(const uint8_t *bytes, size_t length,
 	crc = crc32_z(crc, bytes + DESC_CHECK_AT + 4, length - DESC_CHECK_AT - 4);
 	if (le32toh(check) == crc)
 		return 0;
-	return engine_error(error, -EBADMSG, STAGE, PASS_ON,
+	return base_error_set(error, -EBADMSG, STAGE, PASS_ON,
 			    "the descriptor is damaged: its checksum is %08x, and its bytes give %08lx",
 			    le32toh(check), crc);
 }
@@ -92,15 +92,15 @@ static int take_pieces(struct decoder *in, const struct mrg_descriptor *desc,
 		return damaged(in, "a device has another number of pieces");
 	device->pieces = calloc(count, sizeof(*device->pieces));
 	if (!device->pieces)
-		return engine_error(in->error, -ENOMEM, STAGE, "",
+		return base_error_set(in->error, -ENOMEM, STAGE, "",
 				    "no memory for %u pieces", count);
 	device->count = count;
 	for (uint32_t i = 0; i < count; i++) {
 		struct mrg_desc_piece *piece = &device->pieces[i];
 
-		piece->wire = le_u64(&in->bytes);
-		piece->length = le_u64(&in->bytes);
-		piece->rkey = le_u32(&in->bytes);
+		piece->wire = base_le_u64(&in->bytes);
+		piece->length = base_le_u64(&in->bytes);
+		piece->rkey = base_le_u32(&in->bytes);
 		piece->start = start;
 		if (!piece->length || piece->length > desc->length - start ||
 		    piece->wire > UINT64_MAX - (piece->length - 1))
@@ -122,24 +122,24 @@ static int take_device(struct decoder *in, const struct mrg_descriptor *desc,
 	uint16_t zero16;
 	uint8_t kinds[4];
 
-	le_bytes(&in->bytes, &device->guid, sizeof(device->guid));
-	le_bytes(&in->bytes, device->gid, sizeof(device->gid));
-	le_bytes(&in->bytes, kinds, sizeof(kinds));
-	device->lid = le_u16(&in->bytes);
-	zero16 = le_u16(&in->bytes);
-	device->access = le_u32(&in->bytes);
+	base_le_bytes(&in->bytes, &device->guid, sizeof(device->guid));
+	base_le_bytes(&in->bytes, device->gid, sizeof(device->gid));
+	base_le_bytes(&in->bytes, kinds, sizeof(kinds));
+	device->lid = base_le_u16(&in->bytes);
+	zero16 = base_le_u16(&in->bytes);
+	device->access = base_le_u32(&in->bytes);
 	if (in->bytes.bad)
 		return damaged(in, "a device is cut short");
 	if (!named || !kinds[2] || kinds[3] || zero16)
 		return damaged(in, "a device's fields are none");
 	if (kinds[0] > MRG_GID_ROCE_V2 || kinds[1] > LAST_LINK_LAYER)
-		return engine_error(in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
+		return base_error_set(in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
 				    "device %s has GID type %u on link layer %u, which this library does not know",
 				    device->name, kinds[0], kinds[1]);
 	device->gid_type = (enum mrg_gid_type)kinds[0];
 	device->link_layer = kinds[1];
 	device->port = kinds[2];
-	return take_pieces(in, desc, device, le_u32(&in->bytes));
+	return take_pieces(in, desc, device, base_le_u32(&in->bytes));
 }
 
 static int take_devices(struct decoder *in, struct mrg_descriptor *desc,
@@ -151,7 +151,7 @@ static int take_devices(struct decoder *in, struct mrg_descriptor *desc,
 		return damaged(in, "it has too many devices");
 	desc->devices = calloc(count, sizeof(*desc->devices));
 	if (!desc->devices)
-		return engine_error(in->error, -ENOMEM, STAGE, "", "no memory for %zu devices",
+		return base_error_set(in->error, -ENOMEM, STAGE, "", "no memory for %zu devices",
 				    count);
 	for (size_t i = 0; i < count; i++) {
 		int ret = take_device(in, desc, &desc->devices[desc->device_count++]);
@@ -165,21 +165,21 @@ static int take_devices(struct decoder *in, struct mrg_descriptor *desc,
 static int take_share(struct decoder *in, const struct mrg_descriptor *desc,
 		      struct mrg_desc_share *share)
 {
-	uint32_t protocol = le_u32(&in->bytes), length = le_u32(&in->bytes);
+	uint32_t protocol = base_le_u32(&in->bytes), length = base_le_u32(&in->bytes);
 
 	if (in->bytes.bad || !length || length > MRG_DESC_MAX_SHARE || length > in->bytes.left)
 		return damaged(in, "a share is cut short");
 	if (protocol <= MRG_PROTO_VERBS || protocol >= MRG_PROTO_COUNT)
-		return engine_error(in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
+		return base_error_set(in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
 				    "the descriptor has a share of protocol %u, which this library does not know",
 				    protocol);
 	if (mrg_descriptor_share(desc, (enum mrg_protocol)protocol))
 		return damaged(in, "two shares are of one protocol");
 	share->bytes = malloc(length);
 	if (!share->bytes)
-		return engine_error(in->error, -ENOMEM, STAGE, "",
+		return base_error_set(in->error, -ENOMEM, STAGE, "",
 				    "no memory for a share of %u bytes", length);
-	le_bytes(&in->bytes, share->bytes, length);
+	base_le_bytes(&in->bytes, share->bytes, length);
 	share->length = length;
 	share->protocol = (enum mrg_protocol)protocol;
 	return 0;
@@ -194,7 +194,7 @@ static int take_shares(struct decoder *in, struct mrg_descriptor *desc,
 		return damaged(in, "it has too many shares");
 	desc->shares = calloc(count, sizeof(*desc->shares));
 	if (!desc->shares)
-		return engine_error(in->error, -ENOMEM, STAGE, "", "no memory for %zu shares",
+		return base_error_set(in->error, -ENOMEM, STAGE, "", "no memory for %zu shares",
 				    count);
 	for (size_t i = 0; i < count; i++) {
 		int ret = take_share(in, desc, &desc->shares[i]);
@@ -214,17 +214,17 @@ static int take_all(struct decoder *in, struct mrg_descriptor *desc)
 
 	in->bytes.at += 10;
 	in->bytes.left -= 10;
-	devices = le_u16(&in->bytes);
-	le_u32(&in->bytes);		/* the envelope's */
-	le_u32(&in->bytes);
-	shares = le_u16(&in->bytes);
-	zero = le_u16(&in->bytes);
-	desc->addr = le_u64(&in->bytes);
-	desc->length = le_u64(&in->bytes);
-	le_bytes(&in->bytes, desc->boot, sizeof(desc->boot));
+	devices = base_le_u16(&in->bytes);
+	base_le_u32(&in->bytes);		/* the envelope's */
+	base_le_u32(&in->bytes);
+	shares = base_le_u16(&in->bytes);
+	zero = base_le_u16(&in->bytes);
+	desc->addr = base_le_u64(&in->bytes);
+	desc->length = base_le_u64(&in->bytes);
+	base_le_bytes(&in->bytes, desc->boot, sizeof(desc->boot));
 	named = take_name(in, desc->host);
-	desc->instance = le_u64(&in->bytes);
-	desc->generation = le_u64(&in->bytes);
+	desc->instance = base_le_u64(&in->bytes);
+	desc->generation = base_le_u64(&in->bytes);
 	if (!named || zero)
 		return damaged(in, "its host name is none");
 	if (!desc->length || desc->addr > UINT64_MAX - (desc->length - 1))

@@ -24,7 +24,7 @@ struct progress {
 static int keep_failure(const struct mrg_registry *registry, int code,
 			const struct mrg_error *error)
 {
-	return mrg_gpu_fail_piece(registry, code, error->piece, error->stage,
+	return gpu_fail_piece(registry, code, error->piece, error->stage,
 				  error->remedy, "%s", error->cause);
 }
 
@@ -52,7 +52,7 @@ static int add_entry(struct progress *progress, uint32_t protocols, size_t devic
 	int ret;
 
 	if (!rest)
-		return engine_error(&progress->error, -ENOMEM, "register", "", "no memory");
+		return base_error_set(&progress->error, -ENOMEM, "register", "", "no memory");
 	ret = registry->ops->add(registry, progress->request, protocols, device,
 				 &rest->protocol, &rest->entry, &progress->error);
 	*made = rest->protocol;
@@ -84,7 +84,7 @@ static int make_verbs(struct progress *progress, uint64_t devices)
 	int ret = 0;
 
 	for (size_t i = 0; i < progress->buffer->registry->device_count && !ret; i++)
-		if (devices >> i & 1 && !buffer_entry(progress->buffer, i))
+		if (devices >> i & 1 && !registry_buffer_entry(progress->buffer, i))
 			ret = make_entry(progress, MRG_PROTO_BIT(MRG_PROTO_VERBS), i);
 	return ret;
 }
@@ -146,7 +146,7 @@ int registry_undo(struct mrg_buffer *buffer)
 	int ret, first = 0;
 
 	for (size_t slot = buffer->registry->slot_count; slot-- > 0;) {
-		void *entry = buffer_entry(buffer, slot);
+		void *entry = registry_buffer_entry(buffer, slot);
 
 		ret = entry ? undo_entry(buffer, slot, entry, &error) : 0;
 		if (!ret)
@@ -193,7 +193,7 @@ uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols,
 	if (!(protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS)))
 		return missing;
 	for (size_t i = 0; i < buffer->registry->device_count; i++)
-		if (devices >> i & 1 && !buffer_entry(buffer, i))
+		if (devices >> i & 1 && !registry_buffer_entry(buffer, i))
 			return missing | MRG_PROTO_BIT(MRG_PROTO_VERBS);
 	return missing;
 }
@@ -203,6 +203,6 @@ size_t registry_entry_count(const struct mrg_buffer *buffer)
 	size_t count = 0;
 
 	for (size_t slot = 0; slot < buffer->registry->slot_count; slot++)
-		count += buffer_entry(buffer, slot) != NULL;
+		count += registry_buffer_entry(buffer, slot) != NULL;
 	return count;
 }

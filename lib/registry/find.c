@@ -13,7 +13,7 @@ _Static_assert(offsetof(struct mrg_buffer, slots) <= 48,
 	       "to hold a record its first cache line is enough");
 
 /* In the read section, or held: the record is there. */
-bool buffer_try_hold(struct mrg_buffer *buffer)
+bool registry_buffer_try_hold(struct mrg_buffer *buffer)
 {
 	uint32_t users = atomic_load_explicit(&buffer->users, memory_order_relaxed);
 
@@ -28,7 +28,7 @@ bool buffer_try_hold(struct mrg_buffer *buffer)
 
 int mrg_buffer_hold(struct mrg_buffer *buffer)
 {
-	return buffer_try_hold(buffer) ? 0 : -EBUSY;
+	return registry_buffer_try_hold(buffer) ? 0 : -EBUSY;
 }
 
 /*
@@ -39,29 +39,29 @@ void mrg_buffer_put(struct mrg_buffer *buffer)
 {
 	if (!buffer)
 		return;
-	rcu_enter();
+	registry_rcu_enter();
 	if (atomic_fetch_sub_explicit(&buffer->users, 1, memory_order_release) ==
 	    (BUFFER_CLOSED | 1))
 		syscall(SYS_futex, &buffer->users, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL,
 			NULL, 0);
-	rcu_leave();
+	registry_rcu_leave();
 }
 
 void mrg_registry_enter(void)
 {
-	rcu_enter();
+	registry_rcu_enter();
 }
 
 void mrg_registry_leave(void)
 {
-	rcu_leave();
+	registry_rcu_leave();
 }
 
 int mrg_registry_peek(struct mrg_registry *registry, enum mrg_protocol protocol,
 		      size_t device, uint64_t addr, uint64_t length, uint64_t *covered,
 		      struct mrg_buffer **buffer)
 {
-	struct index_query query = { .first = addr, .last = addr + (length - 1) };
+	struct registry_index_query query = { .first = addr, .last = addr + (length - 1) };
 	size_t devices = protocol == MRG_PROTO_VERBS ? registry->device_count : 1;
 	uint64_t last;
 
@@ -69,9 +69,9 @@ int mrg_registry_peek(struct mrg_registry *registry, enum mrg_protocol protocol,
 	    (unsigned int)protocol - 1 >= MRG_PROTO_COUNT - 1)
 		return -EINVAL;
 	query.need = 1ull << registry_slot(registry, protocol, device);
-	index_holding(&registry->index, &query);
+	registry_index_holding(&registry->index, &query);
 	if (!query.best.buffer && covered)
-		index_reaching(&registry->index, &query);
+		registry_index_reaching(&registry->index, &query);
 	if (!query.best.buffer)
 		return query.other ? -ENOPROTOOPT : -ERANGE;
 	last = query.best.last < query.last ? query.best.last : query.last;
@@ -91,12 +91,12 @@ int mrg_registry_find(struct mrg_registry *registry, enum mrg_protocol protocol,
 	uint64_t part;
 	int ret;
 
-	rcu_enter();
+	registry_rcu_enter();
 	do
 		ret = mrg_registry_peek(registry, protocol, device, addr, length,
 					covered ? &part : NULL, &buffer);
-	while (!ret && !buffer_try_hold(buffer));
-	rcu_leave();
+	while (!ret && !registry_buffer_try_hold(buffer));
+	registry_rcu_leave();
 	if (ret)
 		return ret;
 	if (covered)
@@ -113,7 +113,7 @@ ssize_t mrg_buffer_keys(const struct mrg_buffer *buffer, size_t device,
 
 	if (device >= buffer->registry->device_count)
 		return -ENOPROTOOPT;
-	entry = buffer_entry(buffer, device);
+	entry = registry_buffer_entry(buffer, device);
 	if (!entry)
 		return -ENOPROTOOPT;
 	return buffer->registry->ops->keys(entry, addr, length, segs, cap);
@@ -140,7 +140,7 @@ uint32_t mrg_buffer_protocols(const struct mrg_buffer *buffer)
 	uint32_t bits = 0;
 
 	for (size_t slot = 0; slot < registry->slot_count; slot++)
-		if (buffer_entry(buffer, slot))
+		if (registry_buffer_entry(buffer, slot))
 			bits |= MRG_PROTO_BIT(registry_slot_protocol(registry, slot));
 	return bits;
 }
@@ -158,13 +158,13 @@ int mrg_registry_verify(struct mrg_registry *registry,
 
 	if (desc->instance != registry->instance || !desc->length)
 		return -ESTALE;
-	rcu_enter();
-	buffer = index_exact(&registry->index, desc->addr,
+	registry_rcu_enter();
+	buffer = registry_index_exact(&registry->index, desc->addr,
 			     desc->addr + (desc->length - 1), is_generation,
 			     &desc->generation);
-	if (buffer && buffer_try_hold(buffer))
+	if (buffer && registry_buffer_try_hold(buffer))
 		ret = 0;
-	rcu_leave();
+	registry_rcu_leave();
 	if (!ret && out)
 		*out = buffer;
 	else if (!ret)

@@ -27,12 +27,12 @@
 struct mrg_buffer;
 
 /**
- * struct index_range - a record's range, and what look-ups must know of it
+ * struct registry_index_range - a record's range, and what look-ups must know of it
  * @first, @last: both in it, so a range may end at 2^64 - 1
  * @have:	bit n: the record has entry n, and can be held.  Here, and not in
  *		the record, whose memory a look-up then need not wait for.
  */
-struct index_range {
+struct registry_index_range {
 	uint64_t first;
 	uint64_t last;
 	struct mrg_buffer *buffer;
@@ -44,42 +44,42 @@ struct index_range {
 /* Blocks that readers may still look at, until a grace period has passed. */
 #define INDEX_RETIRED	512
 
-struct index {
+struct registry_index {
 	_Atomic uintptr_t root;
-	struct arena nodes;
-	struct arena records;
+	struct registry_arena nodes;
+	struct registry_arena records;
 	size_t retired_count;
 	struct {
 		void *block;
-		struct arena *arena;
+		struct registry_arena *arena;
 	} retired[INDEX_RETIRED];
 };
 
 /**
- * struct index_query - what is looked for, and what was found
+ * struct registry_index_query - what is looked for, and what was found
  * @first, @last: the range
  * @need:	bits of @have, one of which the range must have
  * @best:	OUT inside the read section
  * @other:	OUT a buffer holds the range, without that entry
  */
-struct index_query {
+struct registry_index_query {
 	uint64_t first;
 	uint64_t last;
 	uint64_t need;
-	struct index_range best;
+	struct registry_index_range best;
 	bool other;
 };
 
 /* Readers, inside the read section. */
 
-/** index_holding() - the shortest range that holds all of the query's; of
+/** registry_index_holding() - the shortest range that holds all of the query's; of
  *  several, the one that starts last, and then the newest */
-void index_holding(struct index *index, struct index_query *query);
-/** index_reaching() - of the ranges that hold the query's first byte, the one
+void registry_index_holding(struct registry_index *index, struct registry_index_query *query);
+/** registry_index_reaching() - of the ranges that hold the query's first byte, the one
  *  that reaches furthest; of several, the shortest, and then the newest */
-void index_reaching(struct index *index, struct index_query *query);
-/** index_exact() - a buffer with exactly this range that @match accepts */
-struct mrg_buffer *index_exact(struct index *index, uint64_t first,
+void registry_index_reaching(struct registry_index *index, struct registry_index_query *query);
+/** registry_index_exact() - a buffer with exactly this range that @match accepts */
+struct mrg_buffer *registry_index_exact(struct registry_index *index, uint64_t first,
 			       uint64_t last,
 			       bool (*match)(const struct mrg_buffer *buffer,
 					     const void *arg),
@@ -87,20 +87,20 @@ struct mrg_buffer *index_exact(struct index *index, uint64_t first,
 
 /* The writer. */
 
-void index_init(struct index *index, size_t record_bytes);
-/** index_insert() - 0; -ENOMEM: nothing changed */
-int index_insert(struct index *index, const struct index_range *range);
-/** index_set() - change what look-ups are told that the record has */
-void index_set(struct index *index, const struct index_range *range);
-/** index_remove() - the same range and buffer; 0; -ENOMEM: nothing changed */
-int index_remove(struct index *index, const struct index_range *range);
-/** index_retire() - give @block back to @arena when no reader can look at it
+void registry_index_init(struct registry_index *index, size_t record_bytes);
+/** registry_index_insert() - 0; -ENOMEM: nothing changed */
+int registry_index_insert(struct registry_index *index, const struct registry_index_range *range);
+/** registry_index_set() - change what look-ups are told that the record has */
+void registry_index_set(struct registry_index *index, const struct registry_index_range *range);
+/** registry_index_remove() - the same range and buffer; 0; -ENOMEM: nothing changed */
+int registry_index_remove(struct registry_index *index, const struct registry_index_range *range);
+/** registry_index_retire() - give @block back to @arena when no reader can look at it
  *  any more */
-void index_retire(struct index *index, struct arena *arena, void *block);
-/** index_each() - call @visit for each range, until it returns non-zero */
-int index_each(struct index *index, int (*visit)(struct mrg_buffer *buffer, void *arg),
+void registry_index_retire(struct registry_index *index, struct registry_arena *arena, void *block);
+/** registry_index_each() - call @visit for each range, until it returns non-zero */
+int registry_index_each(struct registry_index *index, int (*visit)(struct mrg_buffer *buffer, void *arg),
 	       void *arg);
-/** index_destroy() - free everything, records too.  No reader is left. */
-void index_destroy(struct index *index);
+/** registry_index_destroy() - free everything, records too.  No reader is left. */
+void registry_index_destroy(struct registry_index *index);
 
 #endif

@@ -17,43 +17,43 @@ char rcu_period;
 struct path {
 	unsigned int depth;	/* of the leaf */
 	struct {
-		struct index_node *node;
+		struct registry_index_node *node;
 		unsigned int slot;
 	} step[INDEX_DEPTH];
 };
 
 /* Nodes made for a change, and nodes that it replaces. */
 struct change {
-	struct index *index;
-	struct index_node *made[2 * INDEX_DEPTH + 1];
-	struct index_node *replaced[INDEX_DEPTH];
+	struct registry_index *index;
+	struct registry_index_node *made[2 * INDEX_DEPTH + 1];
+	struct registry_index_node *replaced[INDEX_DEPTH];
 	unsigned int made_count;
 	unsigned int replaced_count;
 };
 
-void index_init(struct index *index, size_t record_bytes)
+void registry_index_init(struct registry_index *index, size_t record_bytes)
 {
 	atomic_store_explicit(&index->root, 0, memory_order_relaxed);
 	index->retired_count = 0;
-	arena_init(&index->nodes, sizeof(struct index_node));
-	arena_init(&index->records, record_bytes);
+	registry_arena_init(&index->nodes, sizeof(struct registry_index_node));
+	registry_arena_init(&index->records, record_bytes);
 }
 
-void index_retire(struct index *index, struct arena *arena, void *block)
+void registry_index_retire(struct registry_index *index, struct registry_arena *arena, void *block)
 {
 	if (index->retired_count == INDEX_RETIRED) {
-		rcu_wait();
+		registry_rcu_wait();
 		for (size_t i = 0; i < INDEX_RETIRED; i++)
-			arena_give(index->retired[i].arena, index->retired[i].block);
+			registry_arena_give(index->retired[i].arena, index->retired[i].block);
 		index->retired_count = 0;
 	}
 	index->retired[index->retired_count].arena = arena;
 	index->retired[index->retired_count++].block = block;
 }
 
-static struct index_node *make_node(struct change *change, bool leaf)
+static struct registry_index_node *make_node(struct change *change, bool leaf)
 {
-	struct index_node *node = arena_take(&change->index->nodes);
+	struct registry_index_node *node = registry_arena_take(&change->index->nodes);
 
 	if (!node)
 		return NULL;
@@ -68,37 +68,37 @@ static struct index_node *make_node(struct change *change, bool leaf)
 static void give_up(struct change *change)
 {
 	while (change->made_count)
-		arena_give(&change->index->nodes, change->made[--change->made_count]);
+		registry_arena_give(&change->index->nodes, change->made[--change->made_count]);
 }
 
 /* Readers inside a replaced node go on there; it no longer changes. */
 static void settle(struct change *change)
 {
 	while (change->replaced_count)
-		index_retire(change->index, &change->index->nodes,
+		registry_index_retire(change->index, &change->index->nodes,
 			     change->replaced[--change->replaced_count]);
 }
 
 /* ---- plain copies; only the writer's own nodes are written ---- */
 
-static void set_reach(struct index_node *node, unsigned int slot, uint64_t reach)
+static void set_reach(struct registry_index_node *node, unsigned int slot, uint64_t reach)
 {
 	atomic_store_explicit(&node->reach[slot], reach, memory_order_relaxed);
 }
 
-static void set_child(struct index_node *node, unsigned int slot, index_link child)
+static void set_child(struct registry_index_node *node, unsigned int slot, index_link child)
 {
 	atomic_store_explicit(&node->children[slot], child, memory_order_release);
 }
 
-static struct index_node *root_node(const struct index *index)
+static struct registry_index_node *root_node(const struct registry_index *index)
 {
-	return index_node_of(atomic_load_explicit(&index->root, memory_order_relaxed));
+	return registry_index_node_of(atomic_load_explicit(&index->root, memory_order_relaxed));
 }
 
-static void append_range(struct index_node *leaf, const struct index_range *range)
+static void append_range(struct registry_index_node *leaf, const struct registry_index_range *range)
 {
-	struct index_range *to = &leaf->ranges[leaf->count++];
+	struct registry_index_range *to = &leaf->ranges[leaf->count++];
 
 	to->first = range->first;
 	to->last = range->last;
@@ -108,7 +108,7 @@ static void append_range(struct index_node *leaf, const struct index_range *rang
 			      memory_order_relaxed);
 }
 
-static void append_child(struct index_node *node, uint64_t key, uint64_t reach,
+static void append_child(struct registry_index_node *node, uint64_t key, uint64_t reach,
 			 index_link child)
 {
 	node->keys[node->count] = key;
@@ -117,60 +117,60 @@ static void append_child(struct index_node *node, uint64_t key, uint64_t reach,
 	node->count++;
 }
 
-static void copy_children(struct index_node *to, const struct index_node *from,
+static void copy_children(struct registry_index_node *to, const struct registry_index_node *from,
 			  unsigned int start, unsigned int end)
 {
 	for (unsigned int i = start; i < end; i++)
-		append_child(to, from->keys[i], index_reach(from, i), index_child(from, i));
+		append_child(to, from->keys[i], registry_index_reach(from, i), registry_index_child(from, i));
 }
 
-static void copy_ranges(struct index_node *to, const struct index_node *from,
+static void copy_ranges(struct registry_index_node *to, const struct registry_index_node *from,
 			unsigned int start, unsigned int end)
 {
 	for (unsigned int i = start; i < end; i++)
 		append_range(to, &from->ranges[i]);
 }
 
-static uint64_t node_reach(const struct index_node *node)
+static uint64_t node_reach(const struct registry_index_node *node)
 {
 	uint64_t reach = 0;
 
 	for (unsigned int i = 0; i < node->count; i++) {
-		uint64_t last = node->leaf ? node->ranges[i].last : index_reach(node, i);
+		uint64_t last = node->leaf ? node->ranges[i].last : registry_index_reach(node, i);
 
 		reach = last > reach ? last : reach;
 	}
 	return reach;
 }
 
-static uint64_t node_key(const struct index_node *node)
+static uint64_t node_key(const struct registry_index_node *node)
 {
 	return node->leaf ? node->ranges[0].first : node->keys[0];
 }
 
 /* ---- showing a change ---- */
 
-static void show(struct index *index, const struct path *path, unsigned int depth,
-		 struct index_node *node)
+static void show(struct registry_index *index, const struct path *path, unsigned int depth,
+		 struct registry_index_node *node)
 {
 	if (depth)
 		set_child(path->step[depth - 1].node, path->step[depth - 1].slot,
-			  index_link_to(node));
+			  registry_index_link_to(node));
 	else
-		atomic_store_explicit(&index->root, index_link_to(node),
+		atomic_store_explicit(&index->root, registry_index_link_to(node),
 				      memory_order_release);
 }
 
 static void raise_reach(const struct path *path, uint64_t last)
 {
 	for (unsigned int i = 0; i < path->depth; i++)
-		if (index_reach(path->step[i].node, path->step[i].slot) < last)
+		if (registry_index_reach(path->step[i].node, path->step[i].slot) < last)
 			set_reach(path->step[i].node, path->step[i].slot, last);
 }
 
 /* From @depth up, after @node there has taken its place. */
 static void lower_reach(const struct path *path, unsigned int depth,
-			const struct index_node *node)
+			const struct registry_index_node *node)
 {
 	while (depth-- > 0) {
 		set_reach(path->step[depth].node, path->step[depth].slot,
@@ -181,28 +181,28 @@ static void lower_reach(const struct path *path, unsigned int depth,
 
 /* ---- insertion ---- */
 
-static void walk_to(struct index *index, uint64_t first, struct path *path)
+static void walk_to(struct registry_index *index, uint64_t first, struct path *path)
 {
-	struct index_node *node = root_node(index);
+	struct registry_index_node *node = root_node(index);
 
 	for (path->depth = 0; !node->leaf; path->depth++) {
-		unsigned int slot = index_child_at(node, first);
+		unsigned int slot = registry_index_child_at(node, first);
 
 		path->step[path->depth].node = node;
 		path->step[path->depth].slot = slot;
-		node = index_child_node(node, slot);
+		node = registry_index_child_node(node, slot);
 	}
 	path->step[path->depth].node = node;
 }
 
 /* The leaf with one range more, in one node or in two halves (*right). */
-static int leaf_with(struct change *change, const struct index_node *leaf,
-		     const struct index_range *range, struct index_node **left,
-		     struct index_node **right)
+static int leaf_with(struct change *change, const struct registry_index_node *leaf,
+		     const struct registry_index_range *range, struct registry_index_node **left,
+		     struct registry_index_node **right)
 {
-	unsigned int at = index_leaf_upto(leaf, leaf->count, 0, range->first);
+	unsigned int at = registry_index_leaf_upto(leaf, leaf->count, 0, range->first);
 	unsigned int half = leaf->count < INDEX_LEAF ? INDEX_LEAF + 1 : leaf->count / 2;
-	struct index_node *to = make_node(change, true);
+	struct registry_index_node *to = make_node(change, true);
 
 	if (!to)
 		return -ENOMEM;
@@ -223,13 +223,13 @@ static int leaf_with(struct change *change, const struct index_node *leaf,
 }
 
 /* The node with @left and @right in @slot's place, likewise. */
-static int node_with(struct change *change, const struct index_node *node,
-		     unsigned int slot, struct index_node *left,
-		     struct index_node *right, struct index_node **first,
-		     struct index_node **second)
+static int node_with(struct change *change, const struct registry_index_node *node,
+		     unsigned int slot, struct registry_index_node *left,
+		     struct registry_index_node *right, struct registry_index_node **first,
+		     struct registry_index_node **second)
 {
 	unsigned int half = node->count < INDEX_FANOUT ? INDEX_FANOUT + 1 : node->count / 2;
-	struct index_node *to = make_node(change, false);
+	struct registry_index_node *to = make_node(change, false);
 
 	if (!to)
 		return -ENOMEM;
@@ -245,8 +245,8 @@ static int node_with(struct change *change, const struct index_node *node,
 			copy_children(to, node, i, i + 1);
 			continue;
 		}
-		append_child(to, node->keys[i], node_reach(left), index_link_to(left));
-		append_child(to, node_key(right), node_reach(right), index_link_to(right));
+		append_child(to, node->keys[i], node_reach(left), registry_index_link_to(left));
+		append_child(to, node_key(right), node_reach(right), registry_index_link_to(right));
 	}
 	return 0;
 }
@@ -254,14 +254,14 @@ static int node_with(struct change *change, const struct index_node *node,
 /* Two halves go into the node above, which may become two in turn.
  * Return: the depth at which *left is to be shown; -ENOMEM. */
 static int climb(struct change *change, const struct path *path,
-		 struct index_node **left, struct index_node **right)
+		 struct registry_index_node **left, struct registry_index_node **right)
 {
 	unsigned int depth = path->depth;
 	int ret;
 
 	while (*right && depth > 0) {
-		struct index_node *node = path->step[--depth].node;
-		struct index_node *below = *left, *beside = *right;
+		struct registry_index_node *node = path->step[--depth].node;
+		struct registry_index_node *below = *left, *beside = *right;
 
 		ret = node_with(change, node, path->step[depth].slot, below, beside,
 				left, right);
@@ -272,33 +272,33 @@ static int climb(struct change *change, const struct path *path,
 	return (int)depth;
 }
 
-static struct index_node *new_root(struct change *change, struct index_node *left,
-				   struct index_node *right)
+static struct registry_index_node *new_root(struct change *change, struct registry_index_node *left,
+				   struct registry_index_node *right)
 {
-	struct index_node *root = make_node(change, false);
+	struct registry_index_node *root = make_node(change, false);
 
 	if (!root)
 		return NULL;
-	append_child(root, node_key(left), node_reach(left), index_link_to(left));
-	append_child(root, node_key(right), node_reach(right), index_link_to(right));
+	append_child(root, node_key(left), node_reach(left), registry_index_link_to(left));
+	append_child(root, node_key(right), node_reach(right), registry_index_link_to(right));
 	return root;
 }
 
-static int insert_first(struct index *index, const struct index_range *range)
+static int insert_first(struct registry_index *index, const struct registry_index_range *range)
 {
 	struct change change = { .index = index, .made_count = 0 };
-	struct index_node *leaf = make_node(&change, true);
+	struct registry_index_node *leaf = make_node(&change, true);
 
 	if (!leaf)
 		return -ENOMEM;
 	append_range(leaf, range);
-	atomic_store_explicit(&index->root, index_link_to(leaf), memory_order_release);
+	atomic_store_explicit(&index->root, registry_index_link_to(leaf), memory_order_release);
 	return 0;
 }
 
-int index_insert(struct index *index, const struct index_range *range)
+int registry_index_insert(struct registry_index *index, const struct registry_index_range *range)
 {
-	struct index_node *left, *right;
+	struct registry_index_node *left, *right;
 	struct change change = { .index = index, .made_count = 0 };
 	struct path path;
 	int depth;
@@ -326,19 +326,19 @@ int index_insert(struct index *index, const struct index_range *range)
 
 /* ---- removal ---- */
 
-static bool same_range(const struct index_range *a, const struct index_range *b)
+static bool same_range(const struct registry_index_range *a, const struct registry_index_range *b)
 {
 	return a->first == b->first && a->buffer == b->buffer;
 }
 
 /* Ranges of one start can lie below several children: tries them from the right. */
-static bool walk_to_range(struct index_node *node, const struct index_range *range,
+static bool walk_to_range(struct registry_index_node *node, const struct registry_index_range *range,
 			  struct path *path, unsigned int depth, unsigned int *at)
 {
 	path->step[depth].node = node;
 	if (node->leaf) {
 		path->depth = depth;
-		for (unsigned int i = index_leaf_upto(node, node->count, 0, range->first); i-- > 0;) {
+		for (unsigned int i = registry_index_leaf_upto(node, node->count, 0, range->first); i-- > 0;) {
 			*at = i;
 			if (same_range(&node->ranges[i], range))
 				return true;
@@ -347,9 +347,9 @@ static bool walk_to_range(struct index_node *node, const struct index_range *ran
 		}
 		return false;
 	}
-	for (unsigned int i = index_child_at(node, range->first) + 1; i-- > 0;) {
+	for (unsigned int i = registry_index_child_at(node, range->first) + 1; i-- > 0;) {
 		path->step[depth].slot = i;
-		if (walk_to_range(index_child_node(node, i), range, path, depth + 1, at))
+		if (walk_to_range(registry_index_child_node(node, i), range, path, depth + 1, at))
 			return true;
 		if (node->keys[i] != range->first)
 			return false;
@@ -360,11 +360,11 @@ static bool walk_to_range(struct index_node *node, const struct index_range *ran
 /* The node at @depth without what was in @slot; nodes that this empties go too.
  * Return: the depth at which *node (NULL: nothing is left) is to be shown. */
 static int node_without(struct change *change, const struct path *path,
-			unsigned int slot, struct index_node **out)
+			unsigned int slot, struct registry_index_node **out)
 {
 	unsigned int depth = path->depth;
-	const struct index_node *node = path->step[depth].node;
-	struct index_node *copy;
+	const struct registry_index_node *node = path->step[depth].node;
+	struct registry_index_node *copy;
 
 	while (node->count == 1 && depth > 0) {
 		change->replaced[change->replaced_count++] = path->step[depth].node;
@@ -389,9 +389,9 @@ static int node_without(struct change *change, const struct path *path,
 	return (int)depth;
 }
 
-void index_set(struct index *index, const struct index_range *range)
+void registry_index_set(struct registry_index *index, const struct registry_index_range *range)
 {
-	struct index_node *root = root_node(index);
+	struct registry_index_node *root = root_node(index);
 	unsigned int at = 0;
 	struct path path;
 
@@ -400,11 +400,11 @@ void index_set(struct index *index, const struct index_range *range)
 				      range->have, memory_order_release);
 }
 
-int index_remove(struct index *index, const struct index_range *range)
+int registry_index_remove(struct registry_index *index, const struct registry_index_range *range)
 {
-	struct index_node *root = root_node(index);
+	struct registry_index_node *root = root_node(index);
 	struct change change = { .index = index, .made_count = 0 };
-	struct index_node *node;
+	struct registry_index_node *node;
 	unsigned int at = 0;
 	struct path path;
 	int depth;
@@ -423,27 +423,27 @@ int index_remove(struct index *index, const struct index_range *range)
 
 /* ---- all of it ---- */
 
-static int each_below(const struct index_node *node,
+static int each_below(const struct registry_index_node *node,
 		      int (*visit)(struct mrg_buffer *buffer, void *arg), void *arg)
 {
 	int ret = 0;
 
 	for (unsigned int i = 0; i < node->count && !ret; i++)
 		ret = node->leaf ? visit(node->ranges[i].buffer, arg) :
-			each_below(index_child_node(node, i), visit, arg);
+			each_below(registry_index_child_node(node, i), visit, arg);
 	return ret;
 }
 
-int index_each(struct index *index, int (*visit)(struct mrg_buffer *buffer, void *arg),
+int registry_index_each(struct registry_index *index, int (*visit)(struct mrg_buffer *buffer, void *arg),
 	       void *arg)
 {
-	const struct index_node *root = root_node(index);
+	const struct registry_index_node *root = root_node(index);
 
 	return root ? each_below(root, visit, arg) : 0;
 }
 
-void index_destroy(struct index *index)
+void registry_index_destroy(struct registry_index *index)
 {
-	arena_destroy(&index->nodes);
-	arena_destroy(&index->records);
+	registry_arena_destroy(&index->nodes);
+	registry_arena_destroy(&index->records);
 }

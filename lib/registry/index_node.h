@@ -30,12 +30,12 @@ typedef uintptr_t index_link;
  *	both sides of a key.
  * @reach: the greatest last address below each child, or more
  */
-struct index_node {
+struct registry_index_node {
 	unsigned int count;
 	bool leaf;
 	/* No range lies across two cache lines. */
 	_Alignas(32) union {
-		struct index_range ranges[INDEX_LEAF];
+		struct registry_index_range ranges[INDEX_LEAF];
 		struct {
 			uint64_t keys[INDEX_FANOUT];
 			_Atomic index_link children[INDEX_FANOUT];
@@ -44,24 +44,24 @@ struct index_node {
 	};
 };
 
-static inline struct index_node *index_node_of(index_link link)
+static inline struct registry_index_node *registry_index_node_of(index_link link)
 {
-	return (struct index_node *)(link & ~INDEX_COUNT);
+	return (struct registry_index_node *)(link & ~INDEX_COUNT);
 }
 
-static inline index_link index_link_to(struct index_node *node)
+static inline index_link registry_index_link_to(struct registry_index_node *node)
 {
 	return (index_link)node | (node && node->leaf ? node->count : 0);
 }
 
-static inline unsigned int index_link_count(index_link link)
+static inline unsigned int registry_index_link_count(index_link link)
 {
 	return (unsigned int)(link & INDEX_COUNT);
 }
 
 /* How many of the leaf's @count ranges start at @first or before, searched from
  * a @guess on. */
-static inline unsigned int index_leaf_upto(const struct index_node *leaf,
+static inline unsigned int registry_index_leaf_upto(const struct registry_index_node *leaf,
 					   unsigned int count, unsigned int guess,
 					   uint64_t first)
 {
@@ -77,7 +77,7 @@ static inline unsigned int index_leaf_upto(const struct index_node *leaf,
  * buffers are mostly of a size, so their addresses are spread evenly.  Where
  * they are not, the search takes some steps more.
  */
-static inline unsigned int index_guess(unsigned int count, uint64_t low, uint64_t high,
+static inline unsigned int registry_index_guess(unsigned int count, uint64_t low, uint64_t high,
 				       uint64_t first)
 {
 	double share;
@@ -94,7 +94,7 @@ static inline unsigned int index_guess(unsigned int count, uint64_t low, uint64_
  * be mispredicted, and few enough instructions for the processor to begin the
  * next look-up while this one waits for memory.
  */
-static inline unsigned int index_child_at(const struct index_node *node,
+static inline unsigned int registry_index_child_at(const struct registry_index_node *node,
 					  uint64_t first)
 {
 	unsigned int at = 0;
@@ -104,20 +104,20 @@ static inline unsigned int index_child_at(const struct index_node *node,
 	return at < node->count ? at : node->count - 1;
 }
 
-static inline index_link index_child(const struct index_node *node, unsigned int slot)
+static inline index_link registry_index_child(const struct registry_index_node *node, unsigned int slot)
 {
 	return atomic_load_explicit(&node->children[slot], memory_order_acquire);
 }
 
-static inline uint64_t index_reach(const struct index_node *node, unsigned int slot)
+static inline uint64_t registry_index_reach(const struct registry_index_node *node, unsigned int slot)
 {
 	return atomic_load_explicit(&node->reach[slot], memory_order_relaxed);
 }
 
-static inline struct index_node *index_child_node(const struct index_node *node,
+static inline struct registry_index_node *registry_index_child_node(const struct registry_index_node *node,
 						  unsigned int slot)
 {
-	return index_node_of(index_child(node, slot));
+	return registry_index_node_of(registry_index_child(node, slot));
 }
 
 #endif

@@ -18,19 +18,19 @@ extern char rcu_period;
 #define rcu_tell(what) ((void)0)
 #endif
 
-static inline void rcu_enter(void)
+static inline void registry_rcu_enter(void)
 {
 	urcu_bp_read_lock();
 }
 
-static inline void rcu_leave(void)
+static inline void registry_rcu_leave(void)
 {
 	rcu_tell(release);
 	urcu_bp_read_unlock();
 }
 
 /* Until all who are inside have left. */
-static inline void rcu_wait(void)
+static inline void registry_rcu_wait(void)
 {
 	urcu_bp_synchronize_rcu();
 	rcu_tell(acquire);

@@ -8,11 +8,11 @@
 #include "registry/real.h"
 #include "share/wire.h"
 
-int gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
+int registry_gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
 {
 	if (registry->gpu && !mrg_gpu_last_error(registry->gpu, error))
 		return code;
-	return engine_error(error, code, "classify memory", "", "%s", strerror(-code));
+	return base_error_set(error, code, "classify memory", "", "%s", strerror(-code));
 }
 
 static int share_failure(const struct mrg_registry *registry, int code,
@@ -20,7 +20,7 @@ static int share_failure(const struct mrg_registry *registry, int code,
 {
 	if (!mrg_share_last_error(registry->share, error))
 		return code;
-	return engine_error(error, code, "publish memory", "", "%s", strerror(-code));
+	return base_error_set(error, code, "publish memory", "", "%s", strerror(-code));
 }
 
 static enum mrg_protocol protocol_of(enum share_kind kind)
@@ -46,7 +46,7 @@ static int published_protocol(const struct mrg_range *range, enum mrg_protocol *
 	struct share_descriptor desc;
 	const void *bytes;
 	size_t length = mrg_range_descriptor(range, &bytes);
-	int ret = mrg_share_decode(bytes, length, &desc, error);
+	int ret = share_decode(bytes, length, &desc, error);
 
 	if (ret)
 		return ret;
@@ -77,7 +77,7 @@ static int publish(struct mrg_registry *registry, const struct registry_request 
 		ret = mrg_share_publish_memfds(registry->share, request->memfds,
 					       request->memfd_count, range);
 	else
-		return engine_error(error, -EINVAL, "publish memory",
+		return base_error_set(error, -EINVAL, "publish memory",
 				    "give the memfds that the range is mapped from",
 				    "the memfds hold %llu bytes, and the range has %llu",
 				    (unsigned long long)memfd_bytes(request),
@@ -93,7 +93,7 @@ static int share_add(struct mrg_registry *registry,
 	int ret;
 
 	if (!registry->share)
-		return engine_error(error, -EOPNOTSUPP, "publish memory",
+		return base_error_set(error, -EOPNOTSUPP, "publish memory",
 				    "open the registry with a share",
 				    "the registry has no share");
 	ret = publish(registry, request, protocols, &range, error);
@@ -101,7 +101,7 @@ static int share_add(struct mrg_registry *registry,
 		return ret;
 	ret = published_protocol(range, made, error);
 	if (!ret && !(MRG_PROTO_BIT(*made) & protocols))
-		ret = engine_error(error, -EOPNOTSUPP, "publish memory",
+		ret = base_error_set(error, -EOPNOTSUPP, "publish memory",
 				   "ask for the protocol that the memory has",
 				   "the memory can be shared by %s, which was not asked for",
 				   mrg_protocol_name(*made));
@@ -119,14 +119,14 @@ static int real_add(struct mrg_registry *registry, struct registry_request *requ
 	if (protocols != MRG_PROTO_BIT(MRG_PROTO_VERBS))
 		return share_add(registry, request, protocols, made, entry, error);
 	*made = MRG_PROTO_VERBS;
-	return verbs_add(registry, request, device, entry, error);
+	return registry_verbs_add(registry, request, device, entry, error);
 }
 
 static int real_remove(struct mrg_registry *registry, enum mrg_protocol protocol,
 		       void *entry, struct mrg_error *error)
 {
 	if (protocol == MRG_PROTO_VERBS)
-		return verbs_remove(registry, entry, error);
+		return registry_verbs_remove(registry, entry, error);
 	mrg_share_unpublish(entry);
 	return 0;
 }
@@ -137,9 +137,9 @@ static size_t real_token(const void *entry, const void **bytes)
 }
 
 const struct registry_ops registry_ops_real = {
-	.device = verbs_device,
+	.device = registry_verbs_device,
 	.add = real_add,
 	.remove = real_remove,
-	.keys = verbs_keys,
+	.keys = registry_verbs_keys,
 	.token = real_token,
 };

@@ -5,15 +5,15 @@
 
 #include "registry/registry.h"
 
-/** gpu_failure() - what mrg_gpu_last_error() has kept, else the code's words */
-int gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error);
+/** registry_gpu_failure() - what mrg_gpu_last_error() has kept, else the code's words */
+int registry_gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error);
 
 /* registry_verbs.c */
-int verbs_device(struct mrg_registry *registry, struct registry_device *device);
-int verbs_add(struct mrg_registry *registry, struct registry_request *request,
+int registry_verbs_device(struct mrg_registry *registry, struct registry_device *device);
+int registry_verbs_add(struct mrg_registry *registry, struct registry_request *request,
 	      size_t device, void **entry, struct mrg_error *error);
-int verbs_remove(struct mrg_registry *registry, void *entry, struct mrg_error *error);
-ssize_t verbs_keys(const void *entry, uint64_t addr, uint64_t length,
+int registry_verbs_remove(struct mrg_registry *registry, void *entry, struct mrg_error *error);
+ssize_t registry_verbs_keys(const void *entry, uint64_t addr, uint64_t length,
 		   struct mrg_seg *segs, size_t cap);
 
 #endif

@@ -15,7 +15,7 @@ int registry_check(const struct mrg_registry *registry)
 {
 	if (registry->pid == getpid())
 		return 0;
-	return mrg_gpu_fail(registry, -ECHILD, "check process",
+	return gpu_fail(registry, -ECHILD, "check process",
 			    "open a registry in the child",
 			    "the registry was opened by process %d, and this is its child %d",
 			    (int)registry->pid, (int)getpid());
@@ -24,7 +24,7 @@ int registry_check(const struct mrg_registry *registry)
 int mrg_registry_last_error(const struct mrg_registry *registry,
 			    struct mrg_error *error)
 {
-	return mrg_gpu_fail_read(registry, error);
+	return gpu_fail_read(registry, error);
 }
 
 /* ---- opening ---- */
@@ -74,8 +74,8 @@ static struct mrg_registry *make_registry(const struct mrg_registry_opts *opts,
 	registry->share = opts->share;
 	registry->gpu = opts->gpu;
 	registry->next_generation = 1;
-	index_init(&registry->index, registry_hot_bytes(registry) +
-				     sizeof(struct buffer_cold));
+	registry_index_init(&registry->index, registry_hot_bytes(registry) +
+				     sizeof(struct registry_buffer_cold));
 	mrg_boot_id(registry->boot);
 	read_host(registry->host);
 	return registry;
@@ -89,7 +89,7 @@ int registry_open_with(struct mrg_registry **out,
 	struct mrg_registry_opts o;
 	int ret;
 
-	if (mrg_opts_copy(&o, sizeof(o), opts) ||
+	if (base_opts_copy(&o, sizeof(o), opts) ||
 	    o.device_count > MRG_REGISTRY_MAX_DEVICES || (o.device_count && !o.devices))
 		return -EINVAL;
 	registry = make_registry(&o, ops);
@@ -113,7 +113,7 @@ int mrg_registry_open(struct mrg_registry **registry,
 {
 	struct mrg_registry_opts o;
 
-	if (mrg_opts_copy(&o, sizeof(o), opts) || (o.device_count && !o.ctx))
+	if (base_opts_copy(&o, sizeof(o), opts) || (o.device_count && !o.ctx))
 		return -EINVAL;
 	return registry_open_with(registry, opts, &registry_ops_real);
 }
@@ -162,20 +162,20 @@ int mrg_registry_close(struct mrg_registry *registry)
 		return 0;
 	if (registry_check(registry))
 		return -ECHILD;
-	if (index_each(&registry->index, is_held, NULL))
-		return mrg_gpu_fail(registry, -EBUSY, "close registry",
+	if (registry_index_each(&registry->index, is_held, NULL))
+		return gpu_fail(registry, -EBUSY, "close registry",
 				    "let transfers end first", "a buffer is held");
 	/* All are tried; of those that fail the last is told. */
 	ret = registry_undo_rest(registry);
-	index_each(&registry->index, undo_one, &ret);
+	registry_index_each(&registry->index, undo_one, &ret);
 	each_left(registry, undo_one, &ret);
 	if (ret)
 		return ret;
 	/* A thread may still be inside its last mrg_buffer_put(). */
-	rcu_wait();
-	index_each(&registry->index, drop_lazy, NULL);
+	registry_rcu_wait();
+	registry_index_each(&registry->index, drop_lazy, NULL);
 	each_left(registry, drop_lazy, NULL);
-	index_destroy(&registry->index);
+	registry_index_destroy(&registry->index);
 	pthread_mutex_destroy(&registry->lock);
 	pthread_cond_destroy(&registry->changed);
 	free(registry);

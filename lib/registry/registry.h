@@ -65,7 +65,7 @@ struct registry_ops {
 	size_t (*token)(const void *entry, const void **bytes);
 };
 
-enum buffer_state {
+enum registry_buffer_state {
 	BUFFER_MAKING,	/* nobody finds it yet */
 	BUFFER_LIVE,
 	BUFFER_ENDING,	/* its last registration is being taken back */
@@ -73,13 +73,13 @@ enum buffer_state {
 };
 
 /* The part of a record that look-ups do not read; under the registry's lock. */
-struct buffer_cold {
+struct registry_buffer_cold {
 	struct mrg_buffer *next;	/* in the list of those making, or left */
 	uint64_t registrations;
 	uint64_t wanted_devices;
 	uint32_t wanted;		/* protocols, made or not yet */
 	int access;
-	enum buffer_state state;
+	enum registry_buffer_state state;
 	bool changing;			/* by one thread, without the lock */
 	struct registry_request *lazy;
 };
@@ -98,7 +98,7 @@ struct mrg_buffer {
 	uint64_t length;
 	uint64_t generation;
 	struct mrg_registry *registry;
-	struct buffer_cold *cold;
+	struct registry_buffer_cold *cold;
 	_Atomic(void *) slots[];
 };
 
@@ -110,7 +110,7 @@ struct registry_rest {
 };
 
 struct mrg_registry {
-	struct index index;		/* read without the lock */
+	struct registry_index index;		/* read without the lock */
 	size_t device_count;
 	size_t slot_count;
 	const struct registry_ops *ops;
@@ -160,13 +160,13 @@ registry_slot_protocol(const struct mrg_registry *registry, size_t slot)
 		(enum mrg_protocol)(slot - registry->device_count + MRG_PROTO_VERBS + 1);
 }
 
-static inline void *buffer_entry(const struct mrg_buffer *buffer, size_t slot)
+static inline void *registry_buffer_entry(const struct mrg_buffer *buffer, size_t slot)
 {
 	return atomic_load_explicit(&buffer->slots[slot], memory_order_acquire);
 }
 
-/** buffer_try_hold() - false: closed */
-bool buffer_try_hold(struct mrg_buffer *buffer);
+/** registry_buffer_try_hold() - false: closed */
+bool registry_buffer_try_hold(struct mrg_buffer *buffer);
 
 /* registry_entries.c: making and undoing, by the thread that has set
  * @buffer->cold->changing; without the lock */

@@ -15,7 +15,7 @@ struct verbs_entry {
 	struct mrg_mr *mrs[];
 };
 
-int verbs_device(struct mrg_registry *registry, struct registry_device *device)
+int registry_verbs_device(struct mrg_registry *registry, struct registry_device *device)
 {
 	struct ibv_context *context = device->open.pd->context;
 	struct ibv_port_attr port;
@@ -40,9 +40,9 @@ static int region_failure(const struct mrg_registry *registry, size_t device, in
 	struct mrg_error cause;
 
 	if (mrg_last_error(registry->ctx, &cause))
-		return engine_error(error, code, "register memory", "", "%s: %s",
+		return base_error_set(error, code, "register memory", "", "%s: %s",
 				    registry->devices[device].name, strerror(-code));
-	return engine_error(error, code, cause.stage, cause.remedy, "%s: %s",
+	return base_error_set(error, code, cause.stage, cause.remedy, "%s: %s",
 			    registry->devices[device].name, cause.cause);
 }
 
@@ -142,17 +142,17 @@ static int reg_entry(struct mrg_registry *registry, struct registry_request *req
 	return ret;
 }
 
-int verbs_add(struct mrg_registry *registry, struct registry_request *request,
+int registry_verbs_add(struct mrg_registry *registry, struct registry_request *request,
 	      size_t device, void **out, struct mrg_error *error)
 {
 	struct verbs_entry *entry;
 	int ret = export_once(registry, request);
 
 	if (ret)
-		return gpu_failure(registry, ret, error);
+		return registry_gpu_failure(registry, ret, error);
 	entry = make_entry(request->exported ? request->export.count : 1);
 	if (!entry)
-		return engine_error(error, -ENOMEM, "register memory", "",
+		return base_error_set(error, -ENOMEM, "register memory", "",
 				    "no memory for an entry");
 	ret = reg_entry(registry, request, device, entry);
 	if (!ret) {
@@ -168,14 +168,14 @@ int verbs_add(struct mrg_registry *registry, struct registry_request *request,
 	return ret;
 }
 
-int verbs_remove(struct mrg_registry *registry, void *at, struct mrg_error *error)
+int registry_verbs_remove(struct mrg_registry *registry, void *at, struct mrg_error *error)
 {
 	struct verbs_entry *entry = at;
 	int ret = dereg_all(entry);
 
 	(void)registry;
 	if (ret)
-		return engine_error(error, ret, "deregister memory",
+		return base_error_set(error, ret, "deregister memory",
 				    "unbind memory windows, and unregister again",
 				    "%zu MRs could not be deregistered: %s", entry->count,
 				    strerror(-ret));
@@ -217,7 +217,7 @@ static ssize_t walk_mrs(const struct verbs_entry *entry, uint64_t addr, uint64_t
 	return count ? count : -ERANGE;
 }
 
-ssize_t verbs_keys(const void *at, uint64_t addr, uint64_t length,
+ssize_t registry_verbs_keys(const void *at, uint64_t addr, uint64_t length,
 		   struct mrg_seg *segs, size_t cap)
 {
 	const struct verbs_entry *entry = at;

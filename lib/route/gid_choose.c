@@ -70,7 +70,7 @@ static int take_demanded(const struct choosing *in, struct mrg_gid_choice *choic
 		return 0;
 	ret = parse_demand(value, in->device, &index);
 	if (ret)
-		return engine_error(in->error, ret, STAGE,
+		return base_error_set(in->error, ret, STAGE,
 				    "set it to an index, or to DEVICE=INDEX with commas",
 				    VARIABLE "=%s is malformed", value);
 	if (index < 0)
@@ -81,7 +81,7 @@ static int take_demanded(const struct choosing *in, struct mrg_gid_choice *choic
 							   .by_env = true };
 			return 1;
 		}
-	return engine_error(in->error, -EINVAL, STAGE, "name an index that show_gids lists, or unset it",
+	return base_error_set(in->error, -EINVAL, STAGE, "name an index that show_gids lists, or unset it",
 			    VARIABLE "=%s: %s port %u has no GID at index %d", value,
 			    in->device, in->port, index);
 }
@@ -97,8 +97,8 @@ static bool fits_type(const struct choosing *in, const struct mrg_gid_entry *ent
 
 static bool same_scope(const uint8_t a[16], const uint8_t b[16])
 {
-	return gid_is_ipv4(a) == gid_is_ipv4(b) &&
-	       gid_is_link_local(a) == gid_is_link_local(b);
+	return route_gid_is_ipv4(a) == route_gid_is_ipv4(b) &&
+	       route_gid_is_link_local(a) == route_gid_is_link_local(b);
 }
 
 __attribute__((format(printf, 2, 3)))
@@ -118,11 +118,11 @@ static bool does_not_reach(struct choosing *in, const char *format, ...)
  * if the kernel would send from its address.
  */
 static bool reaches(struct choosing *in, const struct mrg_gid_entry *entry,
-		    const uint8_t peer[16], struct gid_route *route)
+		    const uint8_t peer[16], struct route_gid_route *route)
 {
 	char own[MRG_GID_TEXT], other[MRG_GID_TEXT];
 	bool seen = entry->netdev[0];
-	int ret = gid_route(in->facts, seen ? entry->gid : NULL, peer, entry->netdev, route);
+	int ret = route_gid_route(in->facts, seen ? entry->gid : NULL, peer, entry->netdev, route);
 
 	if (ret == -EIO || ret == -ENOMEM)
 		in->broken = ret;
@@ -169,9 +169,9 @@ static int compare(const struct fit *a, const struct fit *b)
 static bool is_own(struct choosing *in, const struct mrg_gid_entry *entry,
 		   const uint8_t peer[16])
 {
-	struct gid_route route;
+	struct route_gid_route route;
 
-	return !gid_route(in->facts, NULL, peer, entry->netdev, &route) &&
+	return !route_gid_route(in->facts, NULL, peer, entry->netdev, &route) &&
 	       !memcmp(route.source, entry->gid, 16);
 }
 
@@ -179,7 +179,7 @@ static struct fit fit_of(struct choosing *in, const struct mrg_gid_entry *entry,
 {
 	return (struct fit){
 		.type = -(int)entry->type,
-		.scope = gid_is_link_local(entry->gid),
+		.scope = route_gid_is_link_local(entry->gid),
 		.peer = peer,
 		.foreign = !is_own(in, entry, in->peers[peer]),
 		.overlay = entry->overlay,
@@ -189,7 +189,7 @@ static struct fit fit_of(struct choosing *in, const struct mrg_gid_entry *entry,
 
 static bool take_best(struct choosing *in, struct mrg_gid_choice *choice)
 {
-	struct gid_route route;
+	struct route_gid_route route;
 	struct fit best = { .type = 0 }, fit;
 	bool found = false;
 
@@ -232,7 +232,7 @@ static bool take_first(const struct choosing *in, struct mrg_gid_choice *choice)
 
 static int no_gid(const struct choosing *in)
 {
-	return engine_error(in->error, -ENODATA, STAGE,
+	return base_error_set(in->error, -ENODATA, STAGE,
 			    "give the NIC's netdev an address, or see whether the port is up",
 			    "the GID table of %s port %u has no usable entry%s", in->device,
 			    in->port,
@@ -245,12 +245,12 @@ static int no_route(struct choosing *in)
 	char peer[MRG_GID_TEXT];
 
 	if (in->broken)
-		return engine_error(in->error, in->broken, STAGE, "open the facts anew, and try again",
+		return base_error_set(in->error, in->broken, STAGE, "open the facts anew, and try again",
 				    "the kernel cannot be asked for the route to %s: %s",
 				    mrg_gid_text(in->peers[0], peer), strerror(-in->broken));
 	if (!in->why[0])
 		does_not_reach(in, "its %zu GIDs have no address of the same kind", in->count);
-	return engine_error(in->error, -ENETUNREACH, STAGE,
+	return base_error_set(in->error, -ENETUNREACH, STAGE,
 			    "take a NIC that the peer's address is routed by, or mend the route",
 			    "%s port %u does not reach %s: %s", in->device, in->port,
 			    mrg_gid_text(in->peers[0], peer), in->why);
@@ -294,15 +294,15 @@ int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device, unsigned int
 	ssize_t count;
 	int ret;
 
-	if (mrg_opts_copy(&o, sizeof(o), opts) || o.reserved || o.flags & ~known ||
+	if (base_opts_copy(&o, sizeof(o), opts) || o.reserved || o.flags & ~known ||
 	    (o.flags & MRG_GID_V1 && o.flags & MRG_GID_V2))
-		return engine_error(error, -EINVAL, STAGE, "", "the options are malformed");
+		return base_error_set(error, -EINVAL, STAGE, "", "the options are malformed");
 	in.flags = o.flags;
 	count = mrg_gid_list(facts, device, port, &in.entries);
 	if (count == -ENOMEM)
-		return engine_error(error, -ENOMEM, STAGE, "", "no memory for the GID table");
+		return base_error_set(error, -ENOMEM, STAGE, "", "no memory for the GID table");
 	if (count < 0)
-		return engine_error(error, (int)count, STAGE, "see `ibv_devices'",
+		return base_error_set(error, (int)count, STAGE, "see `ibv_devices'",
 				    "there is no device %s with a port %u", device, port);
 	in.count = (size_t)count;
 	ret = choose(&in, &made);

@@ -13,7 +13,7 @@
 
 #include "route/gid_facts.h"
 
-int gid_netlink_open(struct nl_sock **out)
+int route_gid_netlink_open(struct nl_sock **out)
 {
 	struct nl_sock *socket = nl_socket_alloc();
 	int ret;
@@ -31,7 +31,7 @@ int gid_netlink_open(struct nl_sock **out)
 	return 0;
 }
 
-void gid_netlink_close(struct nl_sock *socket)
+void route_gid_netlink_close(struct nl_sock *socket)
 {
 	nl_socket_free(socket);
 }
@@ -40,7 +40,7 @@ struct answer {
 	int error;
 	bool has_route;
 	int oif;
-	struct gid_route *route;
+	struct route_gid_route *route;
 };
 
 /* From the address of a netlink attribute; IPv4's is widened. */
@@ -91,13 +91,13 @@ static int take_error(struct sockaddr_nl *address, struct nlmsgerr *error, void 
 
 static int put_address(struct nl_msg *msg, int attr, const uint8_t gid[16])
 {
-	return gid_is_ipv4(gid) ? nla_put(msg, attr, 4, gid + 12) :
+	return route_gid_is_ipv4(gid) ? nla_put(msg, attr, 4, gid + 12) :
 				  nla_put(msg, attr, 16, gid);
 }
 
 static struct nl_msg *make_request(const uint8_t *from, const uint8_t to[16], int oif)
 {
-	bool ipv4 = gid_is_ipv4(to);
+	bool ipv4 = route_gid_is_ipv4(to);
 	const struct rtmsg rt = {
 		.rtm_family = ipv4 ? AF_INET : AF_INET6,
 		.rtm_dst_len = ipv4 ? 32 : 128,
@@ -182,10 +182,10 @@ static void name_of(struct nl_sock *socket, int index, char name[16])
  * IPv4, a demanded interface makes the kernel take any address for on-link, if
  * no route is found (ip_route_output_key_hash_rcu).
  */
-int gid_netlink_route(struct nl_sock *socket, const uint8_t *from, const uint8_t to[16],
-		      const char *netdev, struct gid_route *route)
+int route_gid_netlink_route(struct nl_sock *socket, const uint8_t *from, const uint8_t to[16],
+		      const char *netdev, struct route_gid_route *route)
 {
-	bool scoped = !gid_is_ipv4(to) && gid_is_link_local(to);
+	bool scoped = !route_gid_is_ipv4(to) && route_gid_is_link_local(to);
 	int oif = scoped ? link_index(socket, netdev) : vrf_index(socket, netdev), ret;
 	struct answer answer = { .route = route };
 	struct nl_msg *msg = make_request(from, to, oif);

@@ -30,7 +30,7 @@ struct recorded_route {
 	struct prefix to;
 	struct prefix from;
 	bool has_from;
-	struct gid_route route;
+	struct route_gid_route route;
 };
 
 struct gid_recorded {
@@ -51,7 +51,7 @@ static int parse_prefix(const char *word, struct prefix *prefix)
 	text[length] = '\0';
 	if (mrg_gid_parse(text, prefix->gid))
 		return -EINVAL;
-	width = gid_is_ipv4(prefix->gid) ? 32 : 128;
+	width = route_gid_is_ipv4(prefix->gid) ? 32 : 128;
 	prefix->bits = slash ? (unsigned int)strtoul(slash + 1, NULL, 10) : width;
 	if (prefix->bits > width)
 		return -EINVAL;
@@ -123,17 +123,17 @@ static int parse_all(char *text, struct gid_recorded *recorded)
 	return ret;
 }
 
-int gid_recorded_open(struct mrg_tree *tree, struct gid_recorded **out)
+int route_gid_recorded_open(struct mrg_tree *tree, struct gid_recorded **out)
 {
 	struct gid_recorded *recorded = calloc(1, sizeof(*recorded));
-	char *text = malloc(MRG_TREE_MAX_FILE);
+	char *text = malloc(HOST_TREE_MAX_FILE);
 	int ret = -ENOMEM;
 
 	if (recorded)
 		recorded->routes = calloc(MAX_ROUTES, sizeof(*recorded->routes));
 	if (recorded && recorded->routes && text) {
 		ssize_t length = mrg_tree_read(tree, "/.mrguard/routes", text,
-					       MRG_TREE_MAX_FILE);
+					       HOST_TREE_MAX_FILE);
 
 		ret = length > 0 ? parse_all(text, recorded) : 0;
 	}
@@ -141,11 +141,11 @@ int gid_recorded_open(struct mrg_tree *tree, struct gid_recorded **out)
 	if (!ret)
 		*out = recorded;
 	else if (recorded)
-		gid_recorded_close(recorded);
+		route_gid_recorded_close(recorded);
 	return ret;
 }
 
-void gid_recorded_close(struct gid_recorded *recorded)
+void route_gid_recorded_close(struct gid_recorded *recorded)
 {
 	free(recorded->routes);
 	free(recorded);
@@ -158,16 +158,16 @@ static bool is_better(const struct recorded_route *a, const struct recorded_rout
 	return a->to.bits > b->to.bits;
 }
 
-int gid_recorded_route(const struct gid_recorded *recorded, const uint8_t *from,
-		       const uint8_t to[16], const char *netdev, struct gid_route *route)
+int route_gid_recorded_route(const struct gid_recorded *recorded, const uint8_t *from,
+		       const uint8_t to[16], const char *netdev, struct route_gid_route *route)
 {
-	bool scoped = !gid_is_ipv4(to) && gid_is_link_local(to);
+	bool scoped = !route_gid_is_ipv4(to) && route_gid_is_link_local(to);
 	const struct recorded_route *best = NULL;
 
 	for (size_t i = 0; i < recorded->count; i++) {
 		const struct recorded_route *at = &recorded->routes[i];
 
-		if (gid_is_ipv4(at->to.gid) != gid_is_ipv4(to) || !holds(&at->to, to) ||
+		if (route_gid_is_ipv4(at->to.gid) != route_gid_is_ipv4(to) || !holds(&at->to, to) ||
 		    (at->has_from && (!from || !holds(&at->from, from))) ||
 		    (scoped && strcmp(at->route.netdev, netdev)))
 			continue;

@@ -17,9 +17,9 @@ int mrg_gid_open(struct mrg_gid_facts **out, const char *root)
 		return -ENOMEM;
 	ret = mrg_tree_open(&facts->tree, root, NULL);
 	if (!ret && root)
-		ret = gid_recorded_open(facts->tree, &facts->recorded);
+		ret = route_gid_recorded_open(facts->tree, &facts->recorded);
 	else if (!ret)
-		ret = gid_netlink_open(&facts->socket);
+		ret = route_gid_netlink_open(&facts->socket);
 	if (ret)
 		mrg_gid_close(facts);
 	else
@@ -32,21 +32,21 @@ void mrg_gid_close(struct mrg_gid_facts *facts)
 	if (!facts)
 		return;
 	if (facts->socket)
-		gid_netlink_close(facts->socket);
+		route_gid_netlink_close(facts->socket);
 	if (facts->recorded)
-		gid_recorded_close(facts->recorded);
+		route_gid_recorded_close(facts->recorded);
 	if (facts->tree)
 		mrg_tree_close(facts->tree);
 	free(facts);
 }
 
-int gid_route(struct mrg_gid_facts *facts, const uint8_t *from, const uint8_t to[16],
-	      const char *netdev, struct gid_route *route)
+int route_gid_route(struct mrg_gid_facts *facts, const uint8_t *from, const uint8_t to[16],
+	      const char *netdev, struct route_gid_route *route)
 {
 	memset(route, 0, sizeof(*route));
 	if (facts->recorded)
-		return gid_recorded_route(facts->recorded, from, to, netdev, route);
-	return gid_netlink_route(facts->socket, from, to, netdev, route);
+		return route_gid_recorded_route(facts->recorded, from, to, netdev, route);
+	return route_gid_netlink_route(facts->socket, from, to, netdev, route);
 }
 
 /* ---- reading a table ---- */
@@ -145,8 +145,8 @@ static int by_preference(const void *a, const void *b)
 
 	if (x->type != y->type)
 		return x->type > y->type ? -1 : 1;
-	if (gid_is_link_local(x->gid) != gid_is_link_local(y->gid))
-		return gid_is_link_local(x->gid) ? 1 : -1;
+	if (route_gid_is_link_local(x->gid) != route_gid_is_link_local(y->gid))
+		return route_gid_is_link_local(x->gid) ? 1 : -1;
 	if (x->overlay != y->overlay)
 		return x->overlay ? 1 : -1;
 	return (x->index > y->index) - (x->index < y->index);

@@ -8,21 +8,21 @@
 
 static const uint8_t ipv4_prefix[12] = { [10] = 0xff, [11] = 0xff };
 
-bool gid_is_ipv4(const uint8_t gid[16])
+bool route_gid_is_ipv4(const uint8_t gid[16])
 {
 	return !memcmp(gid, ipv4_prefix, sizeof(ipv4_prefix));
 }
 
-bool gid_is_link_local(const uint8_t gid[16])
+bool route_gid_is_link_local(const uint8_t gid[16])
 {
-	if (gid_is_ipv4(gid))
+	if (route_gid_is_ipv4(gid))
 		return gid[12] == 169 && gid[13] == 254;
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
 const char *mrg_gid_text(const uint8_t gid[16], char text[MRG_GID_TEXT])
 {
-	bool ipv4 = gid_is_ipv4(gid);
+	bool ipv4 = route_gid_is_ipv4(gid);
 
 	if (!inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? gid + 12 : gid, text, MRG_GID_TEXT))
 		text[0] = '\0';

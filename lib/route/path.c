@@ -105,12 +105,12 @@ static int order_of_env(struct question *q, struct mrg_error *error)
 		return 0;
 	copy = strdup(value);
 	if (!copy)
-		return engine_error(error, -ENOMEM, "read environment", "", "no memory");
+		return base_error_set(error, -ENOMEM, "read environment", "", "no memory");
 	for (word = strtok_r(copy, ", ", &rest); word && !ret;
 	     word = strtok_r(NULL, ", ", &rest)) {
 		ret = take_word(q, word, &names);
 		if (ret)
-			engine_error(error, ret, "read environment",
+			base_error_set(error, ret, "read environment",
 				     "name protocols as mrg_protocol_name() does, with commas",
 				     VARIABLE "=%s: \"%s\" is no protocol", value, word);
 	}
@@ -125,8 +125,8 @@ static int ask(struct question *q, const struct mrg_descriptor *local,
 	memset(q, 0, sizeof(*q));
 	q->local = local;
 	q->remote = remote;
-	if (mrg_opts_copy(&q->opts, sizeof(q->opts), opts) || order_of_opts(q))
-		return engine_error(error, -EINVAL, "check options", "",
+	if (base_opts_copy(&q->opts, sizeof(q->opts), opts) || order_of_opts(q))
+		return base_error_set(error, -EINVAL, "check options", "",
 				    "the options are malformed");
 	if (!q->opts.stripe_bytes)
 		q->opts.stripe_bytes = STRIPE_BYTES;
@@ -327,7 +327,7 @@ ssize_t mrg_explain_path(const struct mrg_descriptor *local,
 static int no_way(const struct mrg_descriptor *remote, const char *reasons,
 		  struct mrg_error *error)
 {
-	return engine_error(error, -EHOSTUNREACH, "choose path",
+	return base_error_set(error, -EHOSTUNREACH, "choose path",
 			    "register the buffer for a protocol that both sides have",
 			    "no way to the buffer of %s: %s", remote->host, reasons);
 }

@@ -43,7 +43,7 @@ static void push_deadline(struct fetch *fetch)
 
 static int timed_out(const struct fetch *fetch, const char *stage)
 {
-	return mrg_gpu_fail(fetch->share, -ETIMEDOUT, stage,
+	return gpu_fail(fetch->share, -ETIMEDOUT, stage,
 			    "see whether the owner is stopped, or busy with other peers",
 			    "the owner made no progress for %u ms, at chunk %u of %llu",
 			    fetch->share->timeout_ms, fetch->next,
@@ -52,7 +52,7 @@ static int timed_out(const struct fetch *fetch, const char *stage)
 
 static int out_of_fds(const struct fetch *fetch)
 {
-	return mrg_gpu_fail(fetch->share, -EMFILE, "receive chunks",
+	return gpu_fail(fetch->share, -EMFILE, "receive chunks",
 			    "raise the limit (ulimit -n), or close files: file descriptors ran out, memory did not",
 			    "this process has no file descriptor left, at chunk %u of %llu",
 			    fetch->next, (unsigned long long)fetch->desc->chunks);
@@ -60,7 +60,7 @@ static int out_of_fds(const struct fetch *fetch)
 
 static int gone(const struct fetch *fetch)
 {
-	return mrg_gpu_fail(fetch->share, -ECONNRESET, "receive chunks",
+	return gpu_fail(fetch->share, -ECONNRESET, "receive chunks",
 			    "get a descriptor from a running owner",
 			    "the owner went away at chunk %u of %llu", fetch->next,
 			    (unsigned long long)fetch->desc->chunks);
@@ -68,7 +68,7 @@ static int gone(const struct fetch *fetch)
 
 static int broken(const struct fetch *fetch, const char *what)
 {
-	return mrg_gpu_fail(fetch->share, -EPROTO, "receive chunks",
+	return gpu_fail(fetch->share, -EPROTO, "receive chunks",
 			    "run the same version of libmrguard in both processes",
 			    "the owner broke the protocol at chunk %u: %s",
 			    fetch->next, what);
@@ -88,27 +88,27 @@ static int refused(const struct fetch *fetch, const struct share_address *addres
 	struct mrg_share *share = fetch->share;
 
 	if (share_is_abstract(address) && ret == -ECONNREFUSED && other_network(fetch))
-		return mrg_gpu_fail(share, -ENETUNREACH, "connect",
+		return gpu_fail(share, -ENETUNREACH, "connect",
 			"set MRGUARD_SHARE_DIR in the owner to a directory that both see, such as a shared mount",
 			"the owner is in another network namespace, where its abstract socket name is not seen");
 	if (share_is_abstract(address) && ret == -ECONNREFUSED)
-		return mrg_gpu_fail(share, ret, "connect",
+		return gpu_fail(share, ret, "connect",
 			"start the owner again; if it is in another network namespace, set MRGUARD_SHARE_DIR there",
 			"the owner is gone: nobody answers at @%.*s",
 			(int)address->length - 1, address->name + 1);
 	if (ret == -ENOENT)
-		return mrg_gpu_fail(share, ret, "connect",
+		return gpu_fail(share, ret, "connect",
 			"mount the owner's MRGUARD_SHARE_DIR at the same path here",
 			"the owner's socket %s is not seen in this mount namespace, or the owner is gone",
 			address->name);
 	if (ret == -ECONNREFUSED)
-		return mrg_gpu_fail(share, ret, "connect", "start the owner again",
+		return gpu_fail(share, ret, "connect", "start the owner again",
 			"the owner is gone: nobody answers at %s", address->name);
 	if (ret == -EACCES || ret == -EPERM)
-		return mrg_gpu_fail(share, -EACCES, "connect",
+		return gpu_fail(share, -EACCES, "connect",
 			"run both processes as the same user",
 			"the owner's socket may not be opened: %s", strerror(-ret));
-	return mrg_gpu_fail(share, ret, "connect", "",
+	return gpu_fail(share, ret, "connect", "",
 			    "the owner's socket cannot be reached: %s", strerror(-ret));
 }
 
@@ -126,12 +126,12 @@ static int check_owner(struct fetch *fetch)
 {
 	uid_t uid;
 	pid_t pid;
-	int ret = mrg_share_peer(fetch->fd, &uid, &pid);
+	int ret = share_peer(fetch->fd, &uid, &pid);
 
 	if (ret)
 		return gone(fetch);
-	if (!mrg_share_may_answer(uid))
-		return mrg_gpu_fail(fetch->share, -EACCES, "connect",
+	if (!share_may_answer(uid))
+		return gpu_fail(fetch->share, -EACCES, "connect",
 			"run both processes as the same user, or the importer as root",
 			"a process of user %u answers at the owner's address, and this one runs as %u",
 			(unsigned int)uid, (unsigned int)geteuid());
@@ -144,7 +144,7 @@ static int connect_owner(struct fetch *fetch)
 
 	memcpy(address.name, fetch->desc->name, sizeof(address.name));
 	for (;;) {
-		fetch->fd = mrg_share_connect(&address);
+		fetch->fd = share_connect(&address);
 		if (fetch->fd != -EAGAIN)
 			break;
 		if (now_ms() >= fetch->deadline)
@@ -175,9 +175,9 @@ static int ask(struct fetch *fetch, uint32_t batch)
 	};
 	int ret;
 
-	mrg_share_head(&request.head, SHARE_REQUEST);
+	share_head(&request.head, SHARE_REQUEST);
 	memcpy(request.token, fetch->desc->token, sizeof(request.token));
-	ret = mrg_share_send(fetch->fd, &request, sizeof(request), NULL, 0);
+	ret = share_send(fetch->fd, &request, sizeof(request), NULL, 0);
 	/* Refused already: the reason is there to be read. */
 	return ret == -EPIPE || ret == -ECONNRESET ? 0 : ret ? gone(fetch) : 0;
 }
@@ -187,8 +187,8 @@ static void acknowledge(const struct fetch *fetch)
 {
 	struct share_ack ack = { .next = fetch->next };
 
-	mrg_share_head(&ack.head, SHARE_ACK);
-	mrg_share_send(fetch->fd, &ack, sizeof(ack), NULL, 0);
+	share_head(&ack.head, SHARE_ACK);
+	share_send(fetch->fd, &ack, sizeof(ack), NULL, 0);
 }
 
 static int wait_message(const struct fetch *fetch)
@@ -202,7 +202,7 @@ static int wait_message(const struct fetch *fetch)
 
 	if (now >= fetch->deadline)
 		return timed_out(fetch, "receive chunks");
-	ret = poll(fds, 2, mrg_share_wait_ms(fetch->deadline - now));
+	ret = poll(fds, 2, share_wait_ms(fetch->deadline - now));
 	if (ret > 0 && !fds[0].revents && fds[1].revents)
 		return gone(fetch);
 	return 0;
@@ -217,9 +217,9 @@ static ssize_t next_message(struct fetch *fetch, union share_message *message,
 	int ret;
 
 	for (;;) {
-		length = mrg_share_receive(fetch->fd, message, fds, count);
+		length = share_receive(fetch->fd, message, fds, count);
 		if (length == -ECONNRESET)
-			length = mrg_share_receive(fetch->fd, message, fds, count);
+			length = share_receive(fetch->fd, message, fds, count);
 		if (length != -EAGAIN)
 			return length;
 		ret = wait_message(fetch);
@@ -276,7 +276,7 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks,
 		if (!ret)
 			advance(fetch);
 	}
-	mrg_share_close_fds(fds + i, count - i);
+	share_close_fds(fds + i, count - i);
 	if (ret)
 		return ret;
 	/* The owner goes on meanwhile. */
@@ -287,14 +287,14 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks,
 static int take_message(struct fetch *fetch, union share_message *message,
 			ssize_t length, const int *fds, size_t count)
 {
-	int type = mrg_share_check_message(message, (size_t)length, false);
+	int type = share_check_message(message, (size_t)length, false);
 
 	if (type == SHARE_CHUNKS)
 		return take_chunks(fetch, &message->chunks, fds, count);
-	mrg_share_close_fds(fds, count);
+	share_close_fds(fds, count);
 	fetch->told = type == SHARE_ERROR;
 	if (fetch->told)
-		return mrg_gpu_fail(fetch->share, message->failure.code, "ask owner",
+		return gpu_fail(fetch->share, message->failure.code, "ask owner",
 				    message->failure.remedy, "%s", message->failure.cause);
 	if (type != SHARE_HANDLE || !share_is_ipc(fetch->desc->kind))
 		return broken(fetch, type == -EPROTONOSUPPORT ? "it speaks another version" :
@@ -342,7 +342,7 @@ static int fetch_once(struct fetch *fetch, uint32_t batch)
 
 /* Descriptors that find no room are cut off by the kernel; what came before
  * stays mapped, and the rest is asked for in smaller messages. */
-int mrg_share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
+int share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
 		    const struct share_sink *sink)
 {
 	struct fetch fetch = {

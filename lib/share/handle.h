@@ -61,35 +61,35 @@ struct mrg_share {
 	struct share_mapping *mappings;
 };
 
-/** mrg_share_check() - -ECHILD in a child after fork */
-int mrg_share_check(const struct mrg_share *share);
-static inline enum gpu_vendor mrg_share_vendor(enum share_kind kind)
+/** share_check() - -ECHILD in a child after fork */
+int share_check(const struct mrg_share *share);
+static inline enum gpu_vendor share_vendor(enum share_kind kind)
 {
 	return kind == SHARE_HIP_VMM || kind == SHARE_HIP_IPC ? GPU_HIP : GPU_CUDA;
 }
 
 /* server.c */
 
-/** mrg_share_serve() - start the server, if there is none yet; under the lock.
+/** share_serve() - start the server, if there is none yet; under the lock.
  *  0 or -errno. */
-int mrg_share_serve(struct mrg_share *share);
-const struct share_address *mrg_share_served_at(const struct mrg_share *share);
-void mrg_share_stop(struct mrg_share *share);
-/** mrg_share_abandon() - in a child after fork: close what it has inherited */
-void mrg_share_abandon(struct mrg_share *share);
+int share_serve(struct mrg_share *share);
+const struct share_address *share_served_at(const struct mrg_share *share);
+void share_stop(struct mrg_share *share);
+/** share_abandon() - in a child after fork: close what it has inherited */
+void share_abandon(struct mrg_share *share);
 
 /* publish.c: what the server asks */
 
-/** mrg_range_find() - the range with that name, and a reference; or NULL */
-struct mrg_range *mrg_range_find(struct mrg_share *share, uint64_t generation,
+/** share_range_find() - the range with that name, and a reference; or NULL */
+struct mrg_range *share_range_find(struct mrg_share *share, uint64_t generation,
 				 const uint8_t token[SHARE_TOKEN]);
-void mrg_range_put(struct mrg_share *share, struct mrg_range *range);
-/** mrg_range_export() - fresh descriptors for chunks from @first on
+void share_range_put(struct mrg_share *share, struct mrg_range *range);
+/** share_range_export() - fresh descriptors for chunks from @first on
  *  @fds: OUT @count of them; Return: how many, at least 1, or -errno */
-int mrg_range_export(struct mrg_range *range, uint32_t first, uint32_t count,
+int share_range_export(struct mrg_range *range, uint32_t first, uint32_t count,
 		     int *fds);
-int mrg_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle);
-void mrg_range_drop_all(struct mrg_share *share);
+int share_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle);
+void share_range_drop_all(struct mrg_share *share);
 
 /* fetch.c: the client's side of the protocol */
 
@@ -103,8 +103,8 @@ struct share_sink {
 	void *to;
 };
 
-/** mrg_share_fetch() - ask @desc's owner for its chunks.  0 or -errno. */
-int mrg_share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
+/** share_fetch() - ask @desc's owner for its chunks.  0 or -errno. */
+int share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
 		    const struct share_sink *sink);
 
 #endif

@@ -26,7 +26,7 @@ struct share_mapping {
 	/* where it is */
 	uint64_t addr;
 	uint64_t filled;	/* host */
-	struct mrg_gpu_window window;
+	struct gpu_window window;
 	int ipc_device;
 	unsigned int devices;
 };
@@ -41,7 +41,7 @@ struct mrg_import {
 static int adopt(struct mrg_share *share, int ret)
 {
 	if (ret < 0)
-		mrg_gpu_fail_owner(share->gpu, share);
+		gpu_fail_owner(share->gpu, share);
 	return ret;
 }
 
@@ -53,7 +53,7 @@ static int host_open(struct share_mapping *m)
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
-		return mrg_gpu_fail(m->share, -ENOMEM, "reserve", "",
+		return gpu_fail(m->share, -ENOMEM, "reserve", "",
 				    "no address space for %" PRIu64 " bytes",
 				    m->desc.bytes);
 	m->addr = (uint64_t)(uintptr_t)p;
@@ -80,7 +80,7 @@ static int host_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 	void *p;
 
 	if (!good_file(fd, size, offset)) {
-		ret = mrg_gpu_fail(m->share, -EPROTO, "map chunk", "",
+		ret = gpu_fail(m->share, -EPROTO, "map chunk", "",
 				   "the owner sent a descriptor that is no sealed memfd of %" PRIu64 " bytes",
 				   size);
 	} else {
@@ -88,7 +88,7 @@ static int host_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 			 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
 			 (off_t)offset);
 		if (p == MAP_FAILED)
-			ret = mrg_gpu_fail(m->share, -errno, "map chunk",
+			ret = gpu_fail(m->share, -errno, "map chunk",
 					   "see vm.max_map_count",
 					   "a chunk of %" PRIu64 " bytes cannot be mapped: %s",
 					   size, strerror(errno));
@@ -111,17 +111,17 @@ static int gpu_open(struct share_mapping *m)
 	uint64_t granule;
 	int ret;
 
-	ret = mrg_gpu_window_open(m->share->gpu, mrg_share_vendor(m->desc.kind),
+	ret = gpu_window_open(m->share->gpu, share_vendor(m->desc.kind),
 				  m->desc.device, m->device, m->desc.bytes, &m->window);
 	if (ret)
 		return adopt(m->share, ret);
-	ret = mrg_gpu_window_granule(&m->window, &granule);
+	ret = gpu_window_granule(&m->window, &granule);
 	if (ret)
 		return adopt(m->share, ret);
 	m->addr = m->window.addr;
 	for (size_t i = 0; i < m->desc.run_count; i++)
 		if (m->desc.runs[i].size % granule)
-			return mrg_gpu_fail(m->share, -EBADMSG, "reserve", "",
+			return gpu_fail(m->share, -EBADMSG, "reserve", "",
 					    "chunks of %" PRIu64 " bytes are no multiples of this GPU's %" PRIu64,
 					    m->desc.runs[i].size, granule);
 	return 0;
@@ -132,14 +132,14 @@ static int gpu_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 	struct share_mapping *m = to;
 
 	(void)offset;
-	return adopt(m->share, mrg_gpu_window_add(&m->window, fd, size));
+	return adopt(m->share, gpu_window_add(&m->window, fd, size));
 }
 
 static int gpu_settle(void *to)
 {
 	struct share_mapping *m = to;
 
-	return adopt(m->share, mrg_gpu_window_settle(&m->window));
+	return adopt(m->share, gpu_window_settle(&m->window));
 }
 
 static int ipc_handle(void *to, const uint8_t bytes[SHARE_IPC])
@@ -148,8 +148,8 @@ static int ipc_handle(void *to, const uint8_t bytes[SHARE_IPC])
 	struct gpu_ipc_handle handle;
 
 	memcpy(handle.bytes, bytes, sizeof(handle.bytes));
-	return adopt(m->share, mrg_gpu_ipc_import(m->share->gpu,
-						  mrg_share_vendor(m->desc.kind),
+	return adopt(m->share, gpu_ipc_import(m->share->gpu,
+						  share_vendor(m->desc.kind),
 						  m->desc.device, &handle,
 						  &m->ipc_device, &m->addr));
 }
@@ -168,7 +168,7 @@ static void finish_mapping(struct share_mapping *m)
 	if (share_is_ipc(m->desc.kind))
 		m->devices = 1;
 	if (share_is_vmm(m->desc.kind))
-		m->devices = (unsigned int)mrg_gpu_window_finish(&m->window,
+		m->devices = (unsigned int)gpu_window_finish(&m->window,
 			m->flags & MRG_IMPORT_ALL_DEVICES);
 }
 
@@ -177,9 +177,9 @@ static void close_mapping(struct share_mapping *m)
 	if (m->desc.kind == SHARE_HOST && m->addr)
 		munmap((void *)(uintptr_t)m->addr, m->desc.bytes);
 	else if (share_is_vmm(m->desc.kind) && m->window.gpu)
-		mrg_gpu_window_close(&m->window);
+		gpu_window_close(&m->window);
 	else if (share_is_ipc(m->desc.kind) && m->addr)
-		mrg_gpu_ipc_release(m->share->gpu, mrg_share_vendor(m->desc.kind),
+		gpu_ipc_release(m->share->gpu, share_vendor(m->desc.kind),
 				    m->ipc_device, m->addr);
 	free(m->desc.runs);
 	free(m);
@@ -197,7 +197,7 @@ static int make_mapping(struct share_mapping *m)
 	int ret = open_mapping(m);
 
 	if (!ret)
-		ret = mrg_share_fetch(m->share, &m->desc, &sink);
+		ret = share_fetch(m->share, &m->desc, &sink);
 	if (!ret)
 		finish_mapping(m);
 	return ret;
@@ -290,7 +290,7 @@ static int check_host(struct mrg_share *share, const struct share_descriptor *de
 
 	if (memcmp(desc->boot, unknown, 16) && memcmp(share->boot, unknown, 16) &&
 	    memcmp(desc->boot, share->boot, 16))
-		return mrg_gpu_fail(share, -EXDEV, "check descriptor",
+		return gpu_fail(share, -EXDEV, "check descriptor",
 				    "reach that memory with RDMA",
 				    "the descriptor is of another machine, or from before a reboot (boot id)");
 	return 0;
@@ -298,10 +298,10 @@ static int check_host(struct mrg_share *share, const struct share_descriptor *de
 
 static bool is_own(struct mrg_share *share, const struct share_descriptor *desc)
 {
-	struct mrg_range *range = mrg_range_find(share, desc->generation, desc->token);
+	struct mrg_range *range = share_range_find(share, desc->generation, desc->token);
 
 	if (range)
-		mrg_range_put(share, range);
+		share_range_put(share, range);
 	return range;
 }
 
@@ -310,15 +310,15 @@ static int check_kind(struct mrg_share *share, const struct share_descriptor *de
 	if (desc->kind == SHARE_HOST)
 		return 0;
 	if (share_is_vmm(desc->kind) && share->no_vmm)
-		return mrg_gpu_fail(share, -EOPNOTSUPP, "check descriptor",
+		return gpu_fail(share, -EOPNOTSUPP, "check descriptor",
 				    "unset MRGUARD_SHARE_VMM",
 				    "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
 	if (!share->gpu)
-		return mrg_gpu_fail(share, -ENODEV, "check descriptor",
+		return gpu_fail(share, -ENODEV, "check descriptor",
 				    "pass a GPU handle to mrg_share_open()",
 				    "the descriptor is of GPU memory, and the handle was opened without a GPU");
 	if (share_is_ipc(desc->kind) && is_own(share, desc))
-		return mrg_gpu_fail(share, -EOPNOTSUPP, "check descriptor",
+		return gpu_fail(share, -EOPNOTSUPP, "check descriptor",
 				    "use the pointer itself",
 				    "an IPC handle cannot be opened in the process that made it");
 	return 0;
@@ -328,10 +328,10 @@ static int read_descriptor(struct mrg_share *share, const void *bytes,
 			   size_t length, struct share_descriptor *desc)
 {
 	struct mrg_error error;
-	int ret = mrg_share_decode(bytes, length, desc, &error);
+	int ret = share_decode(bytes, length, desc, &error);
 
 	if (ret)
-		return mrg_gpu_fail(share, ret, error.stage, error.remedy, "%s",
+		return gpu_fail(share, ret, error.stage, error.remedy, "%s",
 				    error.cause);
 	ret = check_host(share, desc);
 	if (!ret)
@@ -344,13 +344,13 @@ static int read_descriptor(struct mrg_share *share, const void *bytes,
 static int check_opts(struct mrg_share *share, const struct mrg_import_opts *opts,
 		      struct mrg_import_opts *o)
 {
-	int ret = mrg_opts_copy(o, sizeof(*o), opts);
+	int ret = base_opts_copy(o, sizeof(*o), opts);
 
 	if (!opts)
 		o->device = -1;
 	if (!ret && !(o->flags & ~(uint32_t)MRG_IMPORT_ALL_DEVICES) && o->device >= -1)
 		return 0;
-	return mrg_gpu_fail(share, -EINVAL, "check options", "",
+	return gpu_fail(share, -EINVAL, "check options", "",
 			    "flags, device or size of the options are not known");
 }
 
@@ -383,7 +383,7 @@ int mrg_share_import(struct mrg_share *share, const void *bytes, size_t length,
 	struct mrg_import *import;
 	struct mrg_import_opts o;
 	uint64_t skip;
-	int ret = mrg_share_check(share);
+	int ret = share_check(share);
 
 	if (!ret)
 		ret = check_opts(share, opts, &o);
@@ -394,7 +394,7 @@ int mrg_share_import(struct mrg_share *share, const void *bytes, size_t length,
 	import = new_import(share, &desc, &o, &fresh);
 	if (!import) {
 		free(desc.runs);
-		return mrg_gpu_fail(share, -ENOMEM, "import", "", "no memory");
+		return gpu_fail(share, -ENOMEM, "import", "", "no memory");
 	}
 	skip = desc.skip;
 	import->mapping = get_mapping(share, fresh, &ret);
@@ -427,7 +427,7 @@ void mrg_import_release(struct mrg_import *import)
 	struct share_mapping *m;
 	bool last;
 
-	if (!import || mrg_share_check(import->mapping->share))
+	if (!import || share_check(import->mapping->share))
 		return;
 	m = import->mapping;
 	pthread_mutex_lock(&m->share->lock);

@@ -24,7 +24,7 @@ static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem,
 	case MRG_MEM_HIP_VMM:
 		return 0;
 	case MRG_MEM_UNKNOWN:
-		return mrg_gpu_fail(share, -EFAULT, "check range",
+		return gpu_fail(share, -EFAULT, "check range",
 				    "publish mapped memory",
 				    "nothing is mapped at 0x%" PRIx64, addr);
 	case MRG_MEM_CUDA_POOL:
@@ -37,7 +37,7 @@ static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem,
 	default:
 		remedy = "put host memory into a memfd and use mrg_share_publish_memfds()";
 	}
-	return mrg_gpu_fail(share, -EOPNOTSUPP, "check kind", remedy,
+	return gpu_fail(share, -EOPNOTSUPP, "check kind", remedy,
 			    "%s memory, at 0x%" PRIx64 ", cannot be shared by this call",
 			    mrg_mem_kind_name(mem->kind), addr);
 }
@@ -46,16 +46,16 @@ static int refuse_chunk(struct mrg_share *share, const struct mrg_mem_chunk *c,
 			size_t index)
 {
 	if (c->imported)
-		return mrg_gpu_fail_piece(share, -EOPNOTSUPP, (int)index, "check chunks",
+		return gpu_fail_piece(share, -EOPNOTSUPP, (int)index, "check chunks",
 			"let the process that allocated it publish it",
 			"chunk %zu at 0x%" PRIx64 " was imported from another process, and the driver exports it no further",
 			index, c->addr);
 	if (c->handle_types & MRG_HANDLE_FABRIC)
-		return mrg_gpu_fail_piece(share, -EPERM, (int)index, "check chunks",
+		return gpu_fail_piece(share, -EPERM, (int)index, "check chunks",
 			"PyTorch asks for fabric handles alone on machines that have them: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, whose memory is shared by IPC handle; else create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR too",
 			"chunk %zu at 0x%" PRIx64 " allows fabric handles only, and no file descriptors",
 			index, c->addr);
-	return mrg_gpu_fail_piece(share, -EPERM, (int)index, "check chunks",
+	return gpu_fail_piece(share, -EPERM, (int)index, "check chunks",
 		"create it with requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; PyTorch: do not set TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=0, and use 2.5 or newer",
 		"chunk %zu at 0x%" PRIx64 " was allocated without a shareable handle type, which cannot be added afterwards",
 		index, c->addr);
@@ -67,7 +67,7 @@ static int check_chunks(struct mrg_share *share, const struct mrg_mem *mem)
 		const struct mrg_mem_chunk *c = &mem->chunks[i];
 
 		if (c->device != mem->device)
-			return mrg_gpu_fail_piece(share, -EXDEV, (int)i, "check chunks",
+			return gpu_fail_piece(share, -EXDEV, (int)i, "check chunks",
 				"publish each device's part by itself",
 				"the range lies on device %d, and from 0x%" PRIx64 " on device %d",
 				mem->device, c->addr, c->device);
@@ -75,7 +75,7 @@ static int check_chunks(struct mrg_share *share, const struct mrg_mem *mem)
 			return refuse_chunk(share, c, i);
 	}
 	if (mem->device < 0)
-		return mrg_gpu_fail(share, -EOPNOTSUPP, "check chunks",
+		return gpu_fail(share, -EOPNOTSUPP, "check chunks",
 			"put host memory into a memfd and use mrg_share_publish_memfds()",
 			"the VMM memory at 0x%" PRIx64 " lies in the host's memory",
 			mem->base);
@@ -86,17 +86,17 @@ static int check_bounds(struct mrg_share *share, const struct mrg_mem *mem,
 			uint64_t addr, uint64_t length)
 {
 	if (mem->hole && mem->chunks)
-		return mrg_gpu_fail(share, -EFAULT, "check range",
+		return gpu_fail(share, -EFAULT, "check range",
 			"publish the mapped parts one by one; PyTorch's segments get holes when their cache is emptied",
 			"nothing is mapped at 0x%" PRIx64 ", %" PRIu64 " bytes into the range",
 			mem->hole, mem->hole - addr);
 	if (mem->hole)
-		return mrg_gpu_fail(share, -ERANGE, "check range",
+		return gpu_fail(share, -ERANGE, "check range",
 			"publish each allocation by itself",
 			"the allocation at 0x%" PRIx64 " has %" PRIu64 " bytes, and the range ends %" PRIu64 " bytes past it",
 			mem->base, mem->size, addr + length - (mem->base + mem->size));
 	if (!mem->base)
-		return mrg_gpu_fail(share, -EIO, "check range", "",
+		return gpu_fail(share, -EIO, "check range", "",
 			"the driver tells no bounds of the memory at 0x%" PRIx64, addr);
 	return 0;
 }
@@ -109,7 +109,7 @@ static int vet(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr
 	if (!ret)
 		ret = check_bounds(share, mem, addr, length);
 	if (!ret && mem->chunks && share->no_vmm)
-		ret = mrg_gpu_fail(share, -EOPNOTSUPP, "check kind",
+		ret = gpu_fail(share, -EOPNOTSUPP, "check kind",
 				   "unset MRGUARD_SHARE_VMM",
 				   "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
 	return ret ? ret : check_chunks(share, mem);
@@ -166,7 +166,7 @@ static size_t make_runs(const struct mrg_range *range, struct share_run *runs)
 
 static int describe(struct mrg_range *range, const uint8_t device[16])
 {
-	const struct share_address *at = mrg_share_served_at(range->share);
+	const struct share_address *at = share_served_at(range->share);
 	struct share_descriptor desc = {
 		.kind = range->kind, .generation = range->generation,
 		.netns = range->share->netns, .addr = range->addr,
@@ -184,7 +184,7 @@ static int describe(struct mrg_range *range, const uint8_t device[16])
 	if (!desc.runs)
 		return -ENOMEM;
 	desc.run_count = make_runs(range, desc.runs);
-	bytes = mrg_share_encode(&desc, &range->descriptor);
+	bytes = share_encode(&desc, &range->descriptor);
 	free(desc.runs);
 	if (bytes < 0)
 		return (int)bytes;
@@ -218,12 +218,12 @@ static struct mrg_range *find_same(const struct mrg_share *share,
 static int enlist(struct mrg_share *share, struct mrg_range *range,
 		  const uint8_t device[16])
 {
-	int ret = mrg_share_serve(share);
+	int ret = share_serve(share);
 
 	if (ret)
 		return ret;
-	if (mrg_share_random(&range->generation, sizeof(range->generation)) ||
-	    mrg_share_random(range->token, sizeof(range->token)))
+	if (share_random(&range->generation, sizeof(range->generation)) ||
+	    share_random(range->token, sizeof(range->token)))
 		return -EIO;
 	ret = describe(range, device);
 	if (ret)
@@ -250,7 +250,7 @@ static int publish(struct mrg_share *share, struct mrg_range *range,
 	if (same || ret)
 		free_range(range);
 	if (ret)
-		return mrg_gpu_fail(share, ret, "start server",
+		return gpu_fail(share, ret, "start server",
 				    "see MRGUARD_SHARE_DIR, the limit of file descriptors, and memory",
 				    "the server could not be set up: %s", strerror(-ret));
 	*out = same ? same : range;
@@ -302,7 +302,7 @@ static int try_handle(struct mrg_range *range)
 {
 	struct gpu_ipc_handle handle;
 
-	return range->kind == SHARE_CUDA_IPC ? mrg_range_handle(range, &handle) : 0;
+	return range->kind == SHARE_CUDA_IPC ? share_range_handle(range, &handle) : 0;
 }
 
 int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
@@ -310,24 +310,24 @@ int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
 {
 	struct mrg_range *range = NULL;
 	struct mrg_mem mem;
-	int ret = mrg_share_check(share);
+	int ret = share_check(share);
 
 	if (ret)
 		return ret;
 	if (!share->gpu)
-		return mrg_gpu_fail(share, -EINVAL, "check range",
+		return gpu_fail(share, -EINVAL, "check range",
 				    "pass a GPU handle to mrg_share_open()",
 				    "the handle was opened without one for GPU memory");
 	ret = mrg_gpu_classify(share->gpu, addr, length, &mem);
 	if (ret) {
-		mrg_gpu_fail_owner(share->gpu, share);
+		gpu_fail_owner(share->gpu, share);
 		return ret;
 	}
 	ret = vet(share, &mem, addr, length);
 	if (!ret) {
 		range = gpu_range(share, &mem, addr, length);
 		ret = range ? try_handle(range) :
-			mrg_gpu_fail(share, -ENOMEM, "publish", "", "no memory");
+			gpu_fail(share, -ENOMEM, "publish", "", "no memory");
 	}
 	if (ret && range)
 		free_range(range);
@@ -346,18 +346,18 @@ static int check_memfd(struct mrg_share *share, const struct mrg_memfd *m, size_
 	struct stat st;
 
 	if (seals < 0 || fstat(m->fd, &st))
-		return mrg_gpu_fail_piece(share, -EINVAL, (int)index, "check memfd",
+		return gpu_fail_piece(share, -EINVAL, (int)index, "check memfd",
 			"use memfd_create() with MFD_ALLOW_SEALING",
 			"descriptor %d of stretch %zu is no memfd", m->fd, index);
 	if (!(seals & F_SEAL_SHRINK))
-		return mrg_gpu_fail_piece(share, -EPERM, (int)index, "check memfd",
+		return gpu_fail_piece(share, -EPERM, (int)index, "check memfd",
 			"fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)",
 			"the memfd of stretch %zu can be shortened, which would end a peer with SIGBUS",
 			index);
 	if (!m->length || m->offset % page || m->length % page ||
 	    m->offset > (uint64_t)st.st_size ||
 	    m->length > (uint64_t)st.st_size - m->offset)
-		return mrg_gpu_fail_piece(share, -EINVAL, (int)index, "check memfd", "",
+		return gpu_fail_piece(share, -EINVAL, (int)index, "check memfd", "",
 			"stretch %zu (offset %" PRIu64 ", %" PRIu64 " bytes) is not whole pages within the file of %" PRIu64 " bytes",
 			index, m->offset, m->length, (uint64_t)st.st_size);
 	return 0;
@@ -369,7 +369,7 @@ static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds,
 	uint64_t total = 0;
 
 	if (!count || count > SHARE_MAX_CHUNKS)
-		return mrg_gpu_fail(share, count ? -E2BIG : -EINVAL, "check memfd", "",
+		return gpu_fail(share, count ? -E2BIG : -EINVAL, "check memfd", "",
 				    "%zu stretches, and 1 to %u can be shared", count,
 				    SHARE_MAX_CHUNKS);
 	for (size_t i = 0; i < count; i++) {
@@ -378,7 +378,7 @@ static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds,
 		if (ret)
 			return ret;
 		if (fds[i].length > SHARE_MAX_BYTES - total)
-			return mrg_gpu_fail(share, -E2BIG, "check memfd", "",
+			return gpu_fail(share, -E2BIG, "check memfd", "",
 					    "the stretches are larger than %llu bytes",
 					    SHARE_MAX_BYTES);
 		total += fds[i].length;
@@ -404,7 +404,7 @@ int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fd
 			     size_t count, struct mrg_range **out)
 {
 	struct mrg_range *range;
-	int ret = mrg_share_check(share);
+	int ret = share_check(share);
 
 	if (!ret)
 		ret = check_memfds(share, fds, count);
@@ -412,14 +412,14 @@ int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fd
 		return ret;
 	range = new_range(share, count);
 	if (!range)
-		return mrg_gpu_fail(share, -ENOMEM, "publish", "", "no memory");
+		return gpu_fail(share, -ENOMEM, "publish", "", "no memory");
 	range->kind = SHARE_HOST;
 	range->device = -1;
 	for (size_t i = 0; i < count && !ret; i++)
 		ret = keep_memfd(range, fds, i);
 	if (ret) {
 		free_range(range);
-		return mrg_gpu_fail(share, ret, "publish",
+		return gpu_fail(share, ret, "publish",
 				    "raise the limit (ulimit -n)",
 				    "a descriptor could not be duplicated: %s",
 				    strerror(-ret));
@@ -453,7 +453,7 @@ void mrg_share_unpublish(struct mrg_range *range)
 	struct mrg_share *share;
 	bool last, idle;
 
-	if (!range || mrg_share_check(range->share))
+	if (!range || share_check(range->share))
 		return;
 	share = range->share;
 	pthread_mutex_lock(&share->lock);
@@ -472,7 +472,7 @@ void mrg_share_unpublish(struct mrg_range *range)
 		free_range(range);
 }
 
-void mrg_range_drop_all(struct mrg_share *share)
+void share_range_drop_all(struct mrg_share *share)
 {
 	struct mrg_range *range;
 
@@ -505,7 +505,7 @@ static bool same_token(const uint8_t *a, const uint8_t *b)
 	return !differ;
 }
 
-struct mrg_range *mrg_range_find(struct mrg_share *share, uint64_t generation,
+struct mrg_range *share_range_find(struct mrg_share *share, uint64_t generation,
 				 const uint8_t token[SHARE_TOKEN])
 {
 	struct mrg_range *range;
@@ -541,7 +541,7 @@ static int export_kept(struct mrg_range *range, struct share_piece *piece)
 	int fd, ret;
 
 	if (piece->fd < 0) {
-		ret = mrg_gpu_export_chunk(range->share->gpu, GPU_HIP, piece->addr,
+		ret = gpu_export_chunk(range->share->gpu, GPU_HIP, piece->addr,
 					   piece->id, &fd);
 		if (ret)
 			return ret;
@@ -560,12 +560,12 @@ static int export_one(struct mrg_range *range, size_t index)
 		return export_memfd(range, index);
 	if (range->kind == SHARE_HIP_VMM)
 		return export_kept(range, piece);
-	ret = mrg_gpu_export_chunk(range->share->gpu, GPU_CUDA, piece->addr, piece->id,
+	ret = gpu_export_chunk(range->share->gpu, GPU_CUDA, piece->addr, piece->id,
 				   &fd);
 	return ret ? ret : fd;
 }
 
-int mrg_range_export(struct mrg_range *range, uint32_t first, uint32_t count, int *fds)
+int share_range_export(struct mrg_range *range, uint32_t first, uint32_t count, int *fds)
 {
 	uint32_t done = 0;
 	int ret = 0;
@@ -579,32 +579,32 @@ int mrg_range_export(struct mrg_range *range, uint32_t first, uint32_t count, in
 			fds[done++] = ret;
 			ret = 0;
 		} else if (range->share->gpu) {
-			mrg_gpu_fail_owner(range->share->gpu, range->share);
+			gpu_fail_owner(range->share->gpu, range->share);
 		}
 	}
 	pthread_mutex_unlock(&range->lock);
 	if (!ret || (ret == -EMFILE && done))
 		return (int)done;
-	mrg_share_close_fds(fds, done);
+	share_close_fds(fds, done);
 	return ret;
 }
 
-int mrg_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle)
+int share_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle)
 {
 	const struct share_piece *piece = &range->pieces[0];
 	int ret = -ESTALE;
 
 	pthread_mutex_lock(&range->lock);
 	if (!range->withdrawn) {
-		ret = mrg_gpu_ipc_export(range->share->gpu, mrg_share_vendor(range->kind),
+		ret = gpu_ipc_export(range->share->gpu, share_vendor(range->kind),
 					 range->device, piece->addr, piece->id, handle);
-		mrg_gpu_fail_owner(range->share->gpu, range->share);
+		gpu_fail_owner(range->share->gpu, range->share);
 	}
 	pthread_mutex_unlock(&range->lock);
 	return ret;
 }
 
-void mrg_range_put(struct mrg_share *share, struct mrg_range *range)
+void share_range_put(struct mrg_share *share, struct mrg_range *range)
 {
 	bool gone;
 

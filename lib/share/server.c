@@ -77,7 +77,7 @@ static int watch(const struct share_server *server, int op, int fd, uint32_t tag
 static void drop(struct share_server *server, struct client *client)
 {
 	if (client->range)
-		mrg_range_put(server->share, client->range);
+		share_range_put(server->share, client->range);
 	if (client->anchor >= 0)
 		close(client->anchor);
 	close(client->fd);
@@ -89,10 +89,10 @@ static void send_error(int fd, int code, const char *cause, const char *remedy)
 {
 	struct share_failure failure = { .code = code };
 
-	mrg_share_head(&failure.head, SHARE_ERROR);
+	share_head(&failure.head, SHARE_ERROR);
 	strncpy(failure.cause, cause, sizeof(failure.cause) - 1);
 	strncpy(failure.remedy, remedy, sizeof(failure.remedy) - 1);
-	mrg_share_send(fd, &failure, sizeof(failure), NULL, 0);
+	share_send(fd, &failure, sizeof(failure), NULL, 0);
 }
 
 static void reject(struct share_server *server, struct client *client, int code,
@@ -124,7 +124,7 @@ static void reject_export(struct share_server *server, struct client *client, in
 static void start_request(struct share_server *server, struct client *client,
 			  const struct share_request *request)
 {
-	client->range = mrg_range_find(server->share, request->generation,
+	client->range = share_range_find(server->share, request->generation,
 				       request->token);
 	if (!client->range) {
 		reject(server, client, -ESTALE,
@@ -162,15 +162,15 @@ static void read_client(struct share_server *server, struct client *client)
 	size_t count;
 	ssize_t length;
 
-	length = mrg_share_receive(client->fd, &message, fds, &count);
+	length = share_receive(client->fd, &message, fds, &count);
 	if (length == -EAGAIN)
 		return;
-	mrg_share_close_fds(fds, count);
+	share_close_fds(fds, count);
 	if (length <= 0 || count) {
 		drop(server, client);
 		return;
 	}
-	type = mrg_share_check_message(&message, (size_t)length, true);
+	type = share_check_message(&message, (size_t)length, true);
 	if (type == -EPROTONOSUPPORT)
 		reject(server, client, type, "the owner speaks another version",
 		       "run the same version of libmrguard in both processes");
@@ -205,7 +205,7 @@ static void close_sent(struct client *client, const int *fds, size_t count)
 		client->anchor = fds[0];
 		kept = 1;
 	}
-	mrg_share_close_fds(fds + kept, count - kept);
+	share_close_fds(fds + kept, count - kept);
 }
 
 /* Long enough for others to give descriptors back, and short enough that the
@@ -235,7 +235,7 @@ static void send_chunks(struct share_server *server, struct client *client)
 	struct share_chunks message = { .first = client->next };
 	int fds[SHARE_MAX_FDS], ret;
 
-	ret = mrg_range_export(range, client->next,
+	ret = share_range_export(range, client->next,
 			       left < client->batch ? left : client->batch, fds);
 	if (ret == -EMFILE) {
 		wait_a_little(server, client, ret);
@@ -245,17 +245,17 @@ static void send_chunks(struct share_server *server, struct client *client)
 		reject_export(server, client, ret);
 		return;
 	}
-	mrg_share_head(&message.head, SHARE_CHUNKS);
+	share_head(&message.head, SHARE_CHUNKS);
 	message.count = (uint32_t)ret;
 	for (uint32_t i = 0; i < message.count; i++) {
 		message.chunks[i].size = range->pieces[client->next + i].size;
 		message.chunks[i].offset = range->pieces[client->next + i].offset;
 	}
-	ret = mrg_share_send(client->fd, &message,
-			     mrg_share_message_bytes(SHARE_CHUNKS, message.count),
+	ret = share_send(client->fd, &message,
+			     share_message_bytes(SHARE_CHUNKS, message.count),
 			     fds, message.count);
 	if (ret) {
-		mrg_share_close_fds(fds, message.count);
+		share_close_fds(fds, message.count);
 	} else {
 		close_sent(client, fds, message.count);
 		client->next += message.count;
@@ -271,15 +271,15 @@ static void send_handle(struct share_server *server, struct client *client)
 {
 	struct gpu_ipc_handle handle;
 	struct share_handle message;
-	int ret = mrg_range_handle(client->range, &handle);
+	int ret = share_range_handle(client->range, &handle);
 
 	if (ret) {
 		reject_export(server, client, ret);
 		return;
 	}
-	mrg_share_head(&message.head, SHARE_HANDLE);
+	share_head(&message.head, SHARE_HANDLE);
 	memcpy(message.handle, handle.bytes, sizeof(message.handle));
-	ret = mrg_share_send(client->fd, &message, sizeof(message), NULL, 0);
+	ret = share_send(client->fd, &message, sizeof(message), NULL, 0);
 	client->next = 1;
 	if (ret)
 		drop(server, client);
@@ -349,7 +349,7 @@ static void admit(struct share_server *server, int fd)
 	uid_t uid;
 	pid_t pid;
 
-	if (mrg_share_peer(fd, &uid, &pid) || !mrg_share_may_ask(uid)) {
+	if (share_peer(fd, &uid, &pid) || !share_may_ask(uid)) {
 		send_error(fd, -EACCES, "the owner runs as another user",
 			   "run both processes as the same user, or the importer as root");
 		close(fd);
@@ -404,7 +404,7 @@ static int next_timeout(const struct share_server *server, uint64_t now)
 	}
 	if (at == NEVER)
 		return -1;
-	return at <= now ? 0 : mrg_share_wait_ms(at - now);
+	return at <= now ? 0 : share_wait_ms(at - now);
 }
 
 static void handle(struct share_server *server, const struct epoll_event *event)
@@ -470,7 +470,7 @@ static int open_all(struct share_server *server)
 {
 	int ret;
 
-	server->listener = mrg_share_listen(&server->address);
+	server->listener = share_listen(&server->address);
 	if (server->listener < 0)
 		return server->listener;
 	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -506,7 +506,7 @@ static void close_all(struct share_server *server)
 	close_own(server);
 }
 
-int mrg_share_serve(struct mrg_share *share)
+int share_serve(struct mrg_share *share)
 {
 	struct share_server *server;
 	int ret;
@@ -521,7 +521,7 @@ int mrg_share_serve(struct mrg_share *share)
 	server->paused_until = NEVER;
 	for (int i = 0; i < MAX_CLIENTS; i++)
 		server->clients[i].fd = server->clients[i].anchor = -1;
-	ret = mrg_share_name(share->dir, &server->address);
+	ret = share_name(share->dir, &server->address);
 	if (!ret)
 		ret = open_all(server);
 	if (!ret)
@@ -534,12 +534,12 @@ int mrg_share_serve(struct mrg_share *share)
 	return 0;
 }
 
-const struct share_address *mrg_share_served_at(const struct mrg_share *share)
+const struct share_address *share_served_at(const struct mrg_share *share)
 {
 	return &share->server->address;
 }
 
-void mrg_share_stop(struct mrg_share *share)
+void share_stop(struct mrg_share *share)
 {
 	struct share_server *server = share->server;
 	uint64_t one = 1;
@@ -554,7 +554,7 @@ void mrg_share_stop(struct mrg_share *share)
 	share->server = NULL;
 }
 
-void mrg_share_abandon(struct mrg_share *share)
+void share_abandon(struct mrg_share *share)
 {
 	if (share->server)
 		close_own(share->server);

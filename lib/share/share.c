@@ -22,7 +22,7 @@ static int choose_dir(struct mrg_share *share, const char *dir)
 	share->dir = strdup(dir);
 	if (!share->dir)
 		return -ENOMEM;
-	return mrg_share_name(share->dir, &probe);
+	return share_name(share->dir, &probe);
 }
 
 static bool vmm_is_off(void)
@@ -38,7 +38,7 @@ int mrg_share_open(struct mrg_share **out, const struct mrg_share_opts *opts)
 	struct mrg_share *share;
 	int ret;
 
-	if (mrg_opts_copy(&o, sizeof(o), opts) || o.reserved)
+	if (base_opts_copy(&o, sizeof(o), opts) || o.reserved)
 		return -EINVAL;
 	share = calloc(1, sizeof(*share));
 	if (!share)
@@ -53,8 +53,8 @@ int mrg_share_open(struct mrg_share **out, const struct mrg_share_opts *opts)
 	share->timeout_ms = o.timeout_ms ? o.timeout_ms : TIMEOUT_MS;
 	share->gpu = o.gpu;
 	share->no_vmm = vmm_is_off();
-	share->netns = mrg_share_netns();
-	mrg_share_boot_id(share->boot);
+	share->netns = share_netns();
+	share_boot_id(share->boot);
 	pthread_mutex_init(&share->lock, NULL);
 	pthread_cond_init(&share->imported, NULL);
 	*out = share;
@@ -67,22 +67,22 @@ void mrg_share_close(struct mrg_share *share)
 	if (!share)
 		return;
 	if (share->pid == getpid()) {
-		mrg_share_stop(share);
-		mrg_range_drop_all(share);
+		share_stop(share);
+		share_range_drop_all(share);
 		pthread_mutex_destroy(&share->lock);
 		pthread_cond_destroy(&share->imported);
 	} else {
-		mrg_share_abandon(share);
+		share_abandon(share);
 	}
 	free(share->dir);
 	free(share);
 }
 
-int mrg_share_check(const struct mrg_share *share)
+int share_check(const struct mrg_share *share)
 {
 	if (share->pid == getpid())
 		return 0;
-	return mrg_gpu_fail(share, -ECHILD, "check process",
+	return gpu_fail(share, -ECHILD, "check process",
 			    "open a handle in the child",
 			    "the handle was opened by process %d, and this is its child %d",
 			    (int)share->pid, (int)getpid());
@@ -90,5 +90,5 @@ int mrg_share_check(const struct mrg_share *share)
 
 int mrg_share_last_error(const struct mrg_share *share, struct mrg_error *error)
 {
-	return mrg_gpu_fail_read(share, error);
+	return gpu_fail_read(share, error);
 }

@@ -13,18 +13,18 @@
 
 #define BACKLOG		64
 
-int mrg_share_random(void *bytes, size_t length)
+int share_random(void *bytes, size_t length)
 {
 	return getrandom(bytes, length, 0) == (ssize_t)length ? 0 : -EIO;
 }
 
 /* Random, since process numbers are not unique: each container has its 1. */
-int mrg_share_name(const char *dir, struct share_address *address)
+int share_name(const char *dir, struct share_address *address)
 {
 	uint64_t number[2];
 	int length;
 
-	if (mrg_share_random(number, sizeof(number)))
+	if (share_random(number, sizeof(number)))
 		return -EIO;
 	memset(address, 0, sizeof(*address));
 	if (!dir) {
@@ -58,7 +58,7 @@ static int new_socket(void)
 
 /* The mode goes to the file that bind() makes, so that there is no moment at
  * which others could connect. */
-int mrg_share_listen(const struct share_address *address)
+int share_listen(const struct share_address *address)
 {
 	struct sockaddr_un sun;
 	socklen_t length = fill(address, &sun);
@@ -74,7 +74,7 @@ int mrg_share_listen(const struct share_address *address)
 	return ret;
 }
 
-int mrg_share_connect(const struct share_address *address)
+int share_connect(const struct share_address *address)
 {
 	struct sockaddr_un sun;
 	socklen_t length = fill(address, &sun);
@@ -89,7 +89,7 @@ int mrg_share_connect(const struct share_address *address)
 	return ret;
 }
 
-int mrg_share_peer(int fd, uid_t *uid, pid_t *pid)
+int share_peer(int fd, uid_t *uid, pid_t *pid)
 {
 	struct ucred credentials;
 	socklen_t length = sizeof(credentials);
@@ -101,17 +101,17 @@ int mrg_share_peer(int fd, uid_t *uid, pid_t *pid)
 	return 0;
 }
 
-bool mrg_share_may_ask(uid_t uid)
+bool share_may_ask(uid_t uid)
 {
 	return uid == geteuid() || uid == 0;
 }
 
-bool mrg_share_may_answer(uid_t uid)
+bool share_may_answer(uid_t uid)
 {
 	return uid == geteuid() || uid == 0 || geteuid() == 0;
 }
 
-int mrg_share_send(int fd, const void *message, size_t length, const int *fds,
+int share_send(int fd, const void *message, size_t length, const int *fds,
 		   size_t count)
 {
 	union {
@@ -139,7 +139,7 @@ int mrg_share_send(int fd, const void *message, size_t length, const int *fds,
 	return sent < 0 ? -errno : 0;
 }
 
-void mrg_share_close_fds(const int *fds, size_t count)
+void share_close_fds(const int *fds, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		close(fds[i]);
@@ -171,15 +171,15 @@ static int raise_fds(int *fds, size_t count)
 		fds[i] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		close(fd);
 		if (fds[i] < 0) {
-			mrg_share_close_fds(fds, i);
-			mrg_share_close_fds(fds + i + 1, count - i - 1);
+			share_close_fds(fds, i);
+			share_close_fds(fds + i + 1, count - i - 1);
 			return -EMFILE;
 		}
 	}
 	return 0;
 }
 
-ssize_t mrg_share_receive(int fd, union share_message *message,
+ssize_t share_receive(int fd, union share_message *message,
 			  int fds[SHARE_MAX_FDS], size_t *count)
 {
 	union {
@@ -203,12 +203,12 @@ ssize_t mrg_share_receive(int fd, union share_message *message,
 	if (!(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) && !raise_fds(fds, *count))
 		return length;
 	if (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC))
-		mrg_share_close_fds(fds, *count);
+		share_close_fds(fds, *count);
 	*count = 0;
 	return msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : -EMFILE;
 }
 
-uint64_t mrg_share_netns(void)
+uint64_t share_netns(void)
 {
 	struct stat st;
 
@@ -216,7 +216,7 @@ uint64_t mrg_share_netns(void)
 }
 
 /* "f81d4fae-7dec-11d0-a765-00a0c91e6bf6" */
-void mrg_share_boot_id(uint8_t id[16])
+void share_boot_id(uint8_t id[16])
 {
 	char text[40] = "";
 	size_t digits = 0;

@@ -56,7 +56,7 @@ static uint32_t checksum(const struct wire_descriptor *wire, const void *runs,
 	return ~crc32(crc32(~0u, &copy, sizeof(copy)), runs, run_bytes);
 }
 
-ssize_t mrg_share_encode(const struct share_descriptor *desc, void **bytes)
+ssize_t share_encode(const struct share_descriptor *desc, void **bytes)
 {
 	size_t run_bytes = desc->run_count * sizeof(*desc->runs);
 	struct wire_descriptor wire = {
@@ -215,7 +215,7 @@ static int take_runs(const char *bytes, struct share_descriptor *desc,
 	return damaged(error, "its chunks do not hold its range");
 }
 
-int mrg_share_decode(const void *bytes, size_t length,
+int share_decode(const void *bytes, size_t length,
 		     struct share_descriptor *desc, struct mrg_error *error)
 {
 	struct wire_descriptor wire;
@@ -248,14 +248,14 @@ int mrg_share_decode(const void *bytes, size_t length,
 
 /* ---- messages ---- */
 
-void mrg_share_head(struct share_head *head, enum share_type type)
+void share_head(struct share_head *head, enum share_type type)
 {
 	head->magic = MESSAGE_MAGIC;
 	head->version = SHARE_VERSION;
 	head->type = (uint16_t)type;
 }
 
-size_t mrg_share_message_bytes(enum share_type type, uint32_t count)
+size_t share_message_bytes(enum share_type type, uint32_t count)
 {
 	switch (type) {
 	case SHARE_REQUEST:
@@ -277,7 +277,7 @@ static bool good_chunks(const struct share_chunks *chunks, size_t length)
 {
 	return length >= offsetof(struct share_chunks, chunks) && chunks->count &&
 	       chunks->count <= SHARE_MAX_FDS &&
-	       length == mrg_share_message_bytes(SHARE_CHUNKS, chunks->count);
+	       length == share_message_bytes(SHARE_CHUNKS, chunks->count);
 }
 
 static bool good_body(union share_message *message, size_t length)
@@ -286,7 +286,7 @@ static bool good_body(union share_message *message, size_t length)
 
 	if (type == SHARE_CHUNKS)
 		return good_chunks(&message->chunks, length);
-	if (length != mrg_share_message_bytes(type, 0))
+	if (length != share_message_bytes(type, 0))
 		return false;
 	if (type == SHARE_REQUEST)
 		return message->request.batch && message->request.batch <= SHARE_MAX_FDS;
@@ -298,7 +298,7 @@ static bool good_body(union share_message *message, size_t length)
 	return true;
 }
 
-int mrg_share_check_message(union share_message *message, size_t length,
+int share_check_message(union share_message *message, size_t length,
 			    bool to_server)
 {
 	const struct share_head *head = &message->head;

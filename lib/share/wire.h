@@ -78,18 +78,18 @@ struct share_descriptor {
 	uint64_t bytes;
 };
 
-/** mrg_share_encode() - to bytes, which are to be freed.  Their number or
+/** share_encode() - to bytes, which are to be freed.  Their number or
  *  -ENOMEM. */
-ssize_t mrg_share_encode(const struct share_descriptor *desc, void **bytes);
+ssize_t share_encode(const struct share_descriptor *desc, void **bytes);
 
 /**
- * mrg_share_decode() - from bytes that may be anything
+ * share_decode() - from bytes that may be anything
  * @desc: OUT; @desc->runs is to be freed
  * @error: OUT cause and remedy, when it fails
  *
  * Return: 0; -EBADMSG, -EPROTONOSUPPORT, -ENOMEM.
  */
-int mrg_share_decode(const void *bytes, size_t length,
+int share_decode(const void *bytes, size_t length,
 		     struct share_descriptor *desc, struct mrg_error *error);
 
 /* ---- messages ---- */
@@ -158,15 +158,15 @@ union share_message {
 	struct share_failure failure;
 };
 
-void mrg_share_head(struct share_head *head, enum share_type type);
-/** mrg_share_message_bytes() - a message's length; SHARE_CHUNKS: with @count */
-size_t mrg_share_message_bytes(enum share_type type, uint32_t count);
+void share_head(struct share_head *head, enum share_type type);
+/** share_message_bytes() - a message's length; SHARE_CHUNKS: with @count */
+size_t share_message_bytes(enum share_type type, uint32_t count);
 /**
- * mrg_share_check_message() - is it one that @to_server may get
+ * share_check_message() - is it one that @to_server may get
  * @message: @length bytes of it are valid; texts are ended with a zero
  * Return: its type; -EPROTO; -EPROTONOSUPPORT.
  */
-int mrg_share_check_message(union share_message *message, size_t length,
+int share_check_message(union share_message *message, size_t length,
 			    bool to_server);
 
 #endif

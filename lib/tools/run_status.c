@@ -101,18 +101,18 @@ static bool at_risk(const struct guard_state *state)
 int run_status(pid_t pid, bool json)
 {
 	const struct guard_state *state;
-	struct text text;
+	struct guard_text text;
 	int ret = map_report(pid, &state);
 
 	if (ret)
 		return say_why(pid, ret);
 	fflush(stdout);
-	text_start(&text, STDOUT_FILENO);
+	guard_text_start(&text, STDOUT_FILENO);
 	if (json)
 		guard_report_json(&text, state, GUARD_LIVE);
 	else
 		guard_report_text(&text, state, GUARD_LIVE);
-	if (text_end(&text))
+	if (guard_text_end(&text))
 		return EXIT_FAILED;
 	return at_risk(state) ? EXIT_AT_RISK : EXIT_OK;
 }

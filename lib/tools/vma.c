@@ -221,7 +221,7 @@ static void read_comm(pid_t pid, char *comm, size_t size)
 	if (!fgets(comm, (int)size, file))
 		comm[0] = '\0';
 	comm[strcspn(comm, "\n")] = '\0';
-	mrg_make_plain(comm);
+	base_make_plain(comm);
 	fclose(file);
 }
 

@@ -56,7 +56,7 @@ static const struct meaning *find(uint32_t status)
 	return &other;
 }
 
-bool cause_of(const struct ibv_wc *wc, struct mrg_result *result)
+bool transfer_cause_of(const struct ibv_wc *wc, struct mrg_result *result)
 {
 	const struct meaning *m = find(wc->status);
 

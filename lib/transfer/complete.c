@@ -10,10 +10,10 @@
 
 #define POLL	32
 
-static struct lane *lane_of(struct mrg_ep *ep, uint64_t wr_id)
+static struct transfer_lane *lane_of(struct mrg_ep *ep, uint64_t wr_id)
 {
 	uint32_t index = (uint32_t)(wr_id >> 56);
-	struct lane *lane = &ep->lanes[index];
+	struct transfer_lane *lane = &ep->lanes[index];
 
 	/* Of a queue pair that is gone: some devices leave them in the CQ. */
 	if (index >= ep->lane_count || !lane->qp ||
@@ -23,25 +23,25 @@ static struct lane *lane_of(struct mrg_ep *ep, uint64_t wr_id)
 }
 
 /* All up to but not including @end were carried out. */
-static void confirm_until(struct lane *lane, uint32_t end)
+static void confirm_until(struct transfer_lane *lane, uint32_t end)
 {
 	while (lane->tail != end) {
-		struct slice *slice = &lane->ring[lane->tail++ & lane->mask];
+		struct transfer_slice *slice = &lane->ring[lane->tail++ & lane->mask];
 
-		request_confirm(slice->request, slice->length);
+		transfer_request_confirm(slice->request, slice->length);
 	}
 }
 
 /* Which range a completion is about: the first of its side. */
-static void locate(const struct slice *slice, struct mrg_result *cause)
+static void locate(const struct transfer_slice *slice, struct mrg_result *cause)
 {
-	const struct request_op *op = &slice->request->ops[slice->op];
+	const struct transfer_request_op *op = &slice->request->ops[slice->op];
 	struct ibv_sge sge[1];
-	struct cut cut = { .sge = sge };
-	struct cursor at;
+	struct transfer_cut cut = { .sge = sge };
+	struct transfer_cursor at;
 
-	slice_seek(op, slice->offset, &at);
-	slice_cut(op, &at, slice->length, 1, &cut);
+	transfer_slice_seek(op, slice->offset, &at);
+	transfer_slice_cut(op, &at, slice->length, 1, &cut);
 	cause->op = slice->op;
 	cause->length = slice->length;
 	if (cause->side == MRG_SIDE_LOCAL) {
@@ -54,12 +54,12 @@ static void locate(const struct slice *slice, struct mrg_result *cause)
 }
 
 /* The first error of a lane names its culprit, if it is not a flush. */
-static void blame(struct mrg_ep *ep, struct lane *lane, uint32_t index,
+static void blame(struct mrg_ep *ep, struct transfer_lane *lane, uint32_t index,
 		  const struct ibv_wc *wc)
 {
-	struct slice *slice = &lane->ring[index & lane->mask];
+	struct transfer_slice *slice = &lane->ring[index & lane->mask];
 	struct mrg_result cause = { 0 };
-	bool repeat = cause_of(wc, &cause);
+	bool repeat = transfer_cause_of(wc, &cause);
 
 	lane->barren++;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
@@ -67,12 +67,12 @@ static void blame(struct mrg_ep *ep, struct lane *lane, uint32_t index,
 	if (repeat && ++slice->tries < ep->transfer->opts.repeats)
 		return;
 	locate(slice, &cause);
-	request_fail(slice->request, &cause);
+	transfer_request_fail(slice->request, &cause);
 }
 
 static void complete(struct mrg_ep *ep, const struct ibv_wc *wc)
 {
-	struct lane *lane = lane_of(ep, wc->wr_id);
+	struct transfer_lane *lane = lane_of(ep, wc->wr_id);
 	uint32_t index = (uint32_t)wc->wr_id;
 
 	/* Of what is not posted any more, a confused device's. */
@@ -92,12 +92,12 @@ static void complete(struct mrg_ep *ep, const struct ibv_wc *wc)
 		confirm_until(lane, index);
 	if (lane->state == LANE_UP) {
 		blame(ep, lane, index, wc);
-		lane_break(ep, lane);
+		transfer_lane_break(ep, lane);
 	}
 	lane->flushed = index + 1;
 }
 
-void ep_drain(struct mrg_ep *ep)
+void transfer_ep_drain(struct mrg_ep *ep)
 {
 	struct ibv_wc wc[POLL];
 	int n;
@@ -108,7 +108,7 @@ void ep_drain(struct mrg_ep *ep)
 			complete(ep, &wc[i]);
 	} while (n == POLL);
 	if (n < 0 && ep->state != EP_FAILED)
-		ep_fail(ep, -EIO, "poll", "Look at the device.",
+		transfer_ep_fail(ep, -EIO, "poll", "Look at the device.",
 			"the completion queue cannot be polled");
 }
 
@@ -130,12 +130,12 @@ static void disarm(struct mrg_ep *ep)
 	ep->armed = false;
 }
 
-void ep_progress(struct mrg_ep *ep)
+void transfer_ep_progress(struct mrg_ep *ep)
 {
 	if (!ep->cq)
 		return;
 	if (ep->armed)
 		disarm(ep);
-	ep_drain(ep);
-	post_all(ep);
+	transfer_ep_drain(ep);
+	transfer_post_all(ep);
 }

@@ -27,10 +27,10 @@ static uint64_t key_of(const struct mrg_transfer *transfer, size_t slot)
 	return (uint64_t)transfer->slots[slot].serial << 32 | slot;
 }
 
-static struct slot *find_slot(struct mrg_transfer *transfer, uint64_t key)
+static struct transfer_slot *find_slot(struct mrg_transfer *transfer, uint64_t key)
 {
 	size_t index = key & UINT32_MAX;
-	struct slot *slot = &transfer->slots[index];
+	struct transfer_slot *slot = &transfer->slots[index];
 
 	return index < transfer->slot_count && slot->serial == key >> 32 ? slot : NULL;
 }
@@ -38,7 +38,7 @@ static struct slot *find_slot(struct mrg_transfer *transfer, uint64_t key)
 static int free_slot(struct mrg_transfer *transfer, size_t *index)
 {
 	size_t count = transfer->slot_count ? 2 * transfer->slot_count : 8;
-	struct slot *slots;
+	struct transfer_slot *slots;
 
 	for (*index = 0; *index < transfer->slot_count; ++*index)
 		if (!transfer->slots[*index].ep && !transfer->slots[*index].listener)
@@ -62,7 +62,7 @@ static int watch(struct mrg_transfer *transfer, int fd, bool writes, size_t slot
 	return epoll_ctl(transfer->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-int control_add_ep(struct mrg_ep *ep, bool writes)
+int transfer_control_add_ep(struct mrg_ep *ep, bool writes)
 {
 	struct mrg_transfer *transfer = ep->transfer;
 	int ret = free_slot(transfer, &ep->slot);
@@ -77,7 +77,7 @@ int control_add_ep(struct mrg_ep *ep, bool writes)
 	return 0;
 }
 
-int control_add_listener(struct mrg_listener *listener)
+int transfer_control_add_listener(struct mrg_listener *listener)
 {
 	struct mrg_transfer *transfer = listener->transfer;
 	int ret = free_slot(transfer, &listener->slot);
@@ -89,7 +89,7 @@ int control_add_listener(struct mrg_listener *listener)
 	return ret;
 }
 
-void control_remove(struct mrg_transfer *transfer, size_t slot, int fd)
+void transfer_control_remove(struct mrg_transfer *transfer, size_t slot, int fd)
 {
 	if (fd >= 0)
 		epoll_ctl(transfer->epoll, EPOLL_CTL_DEL, fd, NULL);
@@ -98,7 +98,7 @@ void control_remove(struct mrg_transfer *transfer, size_t slot, int fd)
 	transfer->slots[slot].listener = NULL;
 }
 
-void control_watch(struct mrg_ep *ep, bool writes)
+void transfer_control_watch(struct mrg_ep *ep, bool writes)
 {
 	struct epoll_event event = { .events = EPOLLIN | (writes ? EPOLLOUT : 0) };
 
@@ -117,7 +117,7 @@ static void kick(struct mrg_transfer *transfer)
 		return;		/* full: it is awake */
 }
 
-void control_look(struct mrg_ep *ep, uint64_t due)
+void transfer_control_look(struct mrg_ep *ep, uint64_t due)
 {
 	if (due >= ep->due)
 		return;
@@ -128,12 +128,12 @@ void control_look(struct mrg_ep *ep, uint64_t due)
 		kick(ep->transfer);
 }
 
-void control_greet(struct mrg_ep *ep)
+void transfer_control_greet(struct mrg_ep *ep)
 {
 	const uint64_t step = GREET_STEP_MS * MS;
 
 	ep->greet_by = transfer_now() + ep->transfer->opts.handshake_ms * MS;
-	control_look(ep, (ep->greet_by / step + 1) * step);
+	transfer_control_look(ep, (ep->greet_by / step + 1) * step);
 }
 
 /* ---- peers that come in ---- */
@@ -164,13 +164,13 @@ static bool greeted(struct mrg_transfer *transfer, struct mrg_ep *ep)
 		hand_over(ep);
 		return false;
 	}
-	if (ep->state != EP_FAILED || !lanes_quiet(ep))
+	if (ep->state != EP_FAILED || !transfer_lanes_quiet(ep))
 		return false;
 	if (listener)
 		listener->greeting--;
-	control_remove(transfer, ep->slot, ep->socket);
+	transfer_control_remove(transfer, ep->slot, ep->socket);
 	pthread_mutex_unlock(&ep->lock);
-	ep_free(ep);
+	transfer_ep_free(ep);
 	return true;
 }
 
@@ -178,7 +178,7 @@ static bool greeted(struct mrg_transfer *transfer, struct mrg_ep *ep)
 static uint64_t welcome_one(struct mrg_listener *listener, int fd, const char *peer)
 {
 	struct mrg_transfer *transfer = listener->transfer;
-	struct mrg_ep *ep = ep_new(transfer, fd, peer);
+	struct mrg_ep *ep = transfer_ep_new(transfer, fd, peer);
 	uint64_t due;
 
 	if (!ep) {
@@ -187,13 +187,13 @@ static uint64_t welcome_one(struct mrg_listener *listener, int fd, const char *p
 	}
 	ep->listener = listener;
 	ep->state = EP_GREETING;
-	if (control_add_ep(ep, false)) {
-		ep_free(ep);
+	if (transfer_control_add_ep(ep, false)) {
+		transfer_ep_free(ep);
 		return NEVER;
 	}
 	listener->greeting++;
 	pthread_mutex_lock(&ep->lock);
-	control_greet(ep);
+	transfer_control_greet(ep);
 	due = ep->due;
 	pthread_mutex_unlock(&ep->lock);
 	return due;
@@ -219,8 +219,8 @@ static uint64_t listener_ready(struct mrg_listener *listener)
 			close(fd);
 			continue;
 		}
-		socket_prepare(fd);
-		socket_name((struct sockaddr *)&addr, length, peer);
+		transfer_socket_prepare(fd);
+		transfer_socket_name((struct sockaddr *)&addr, length, peer);
 		due = welcome_one(listener, fd, peer);
 		next = due < next ? due : next;
 	}
@@ -239,7 +239,7 @@ static uint64_t ep_ready(struct mrg_transfer *transfer, struct mrg_ep *ep,
 	uint64_t due;
 
 	pthread_mutex_lock(&ep->lock);
-	handshake_ready(ep, events);
+	transfer_handshake_ready(ep, events);
 	if (greeted(transfer, ep))
 		return NEVER;
 	due = ep->due;
@@ -255,10 +255,10 @@ static uint64_t ep_tick(struct mrg_transfer *transfer, struct mrg_ep *ep,
 	pthread_mutex_lock(&ep->lock);
 	if (ep->due <= now) {
 		ep->due = NEVER;
-		handshake_tick(ep, now);
-		request_tick(ep, now);
+		transfer_handshake_tick(ep, now);
+		transfer_request_tick(ep, now);
 		for (uint32_t i = 0; i < LANES_MAX; i++)
-			lane_tick(ep, &ep->lanes[i], now);
+			transfer_lane_tick(ep, &ep->lanes[i], now);
 		if (greeted(transfer, ep))
 			return NEVER;
 	}
@@ -291,7 +291,7 @@ static uint64_t tick_all(struct mrg_transfer *transfer)
 static void handle(struct mrg_transfer *transfer, const struct epoll_event *event,
 		   uint64_t *next)
 {
-	struct slot *slot;
+	struct transfer_slot *slot;
 	uint64_t due;
 
 	if (event->data.u64 == KICK) {
@@ -364,7 +364,7 @@ static void close_fds(struct mrg_transfer *transfer)
 }
 
 /* Signals are the application's. */
-int control_start(struct mrg_transfer *transfer)
+int transfer_control_start(struct mrg_transfer *transfer)
 {
 	sigset_t all, before;
 	int ret = make_fds(transfer);
@@ -380,7 +380,7 @@ int control_start(struct mrg_transfer *transfer)
 	return ret;
 }
 
-void control_stop(struct mrg_transfer *transfer)
+void transfer_control_stop(struct mrg_transfer *transfer)
 {
 	pthread_mutex_lock(&transfer->lock);
 	transfer->stop = true;
@@ -390,7 +390,7 @@ void control_stop(struct mrg_transfer *transfer)
 	/* Of listeners that are closed, and not drained yet. */
 	for (size_t i = 0; i < transfer->slot_count; i++)
 		if (transfer->slots[i].ep)
-			ep_free(transfer->slots[i].ep);
+			transfer_ep_free(transfer->slots[i].ep);
 	close_fds(transfer);
 	free(transfer->slots);
 }

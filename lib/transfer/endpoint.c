@@ -29,7 +29,7 @@ static void init_condition(pthread_cond_t *condition)
 }
 
 /* Who has not said HELLO yet costs this side no more than the connection. */
-int ep_equip(struct mrg_ep *ep)
+int transfer_ep_equip(struct mrg_ep *ep)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 	int ret;
@@ -49,7 +49,7 @@ int ep_equip(struct mrg_ep *ep)
 	return ret;
 }
 
-struct mrg_ep *ep_new(struct mrg_transfer *transfer, int fd, const char *peer)
+struct mrg_ep *transfer_ep_new(struct mrg_transfer *transfer, int fd, const char *peer)
 {
 	struct mrg_ep *ep = calloc(1, sizeof(*ep));
 
@@ -79,9 +79,9 @@ static void free_requests(struct mrg_request *request)
 
 static void free_notes(struct mrg_ep *ep)
 {
-	struct note *next;
+	struct transfer_note *next;
 
-	for (struct note *note = ep->note_first; note; note = next) {
+	for (struct transfer_note *note = ep->note_first; note; note = next) {
 		next = note->next;
 		free(note);
 	}
@@ -89,9 +89,9 @@ static void free_notes(struct mrg_ep *ep)
 
 static void free_revocations(struct mrg_ep *ep)
 {
-	struct revocation *next;
+	struct transfer_revocation *next;
 
-	for (struct revocation *r = ep->to_confirm; r; r = next) {
+	for (struct transfer_revocation *r = ep->to_confirm; r; r = next) {
 		next = r->next;
 		free(r);
 	}
@@ -99,9 +99,9 @@ static void free_revocations(struct mrg_ep *ep)
 	free(ep->confirmed);
 }
 
-void ep_free(struct mrg_ep *ep)
+void transfer_ep_free(struct mrg_ep *ep)
 {
-	lanes_destroy(ep);
+	transfer_lanes_destroy(ep);
 	if (ep->cq)
 		ep->ops->destroy_cq(ep->cq);
 	if (ep->channel)
@@ -130,17 +130,17 @@ void ep_free(struct mrg_ep *ep)
 
 static void tell_why(struct mrg_ep *ep)
 {
-	struct message message = { .type = MESSAGE_REFUSED };
+	struct transfer_message message = { .type = MESSAGE_REFUSED };
 
 	message.refusal.code = ep->error.code;
 	snprintf(message.refusal.cause, sizeof(message.refusal.cause), "%.*s",
 		 MESSAGE_TEXT - 1, ep->error.cause);
 	snprintf(message.refusal.remedy, sizeof(message.refusal.remedy), "%.*s",
 		 MESSAGE_TEXT - 1, ep->error.remedy);
-	socket_send(ep, &message);
+	transfer_socket_send(ep, &message);
 }
 
-void ep_fail_with(struct mrg_ep *ep, const struct mrg_error *error)
+void transfer_ep_fail_with(struct mrg_ep *ep, const struct mrg_error *error)
 {
 	if (ep->state == EP_FAILED)
 		return;
@@ -153,18 +153,18 @@ void ep_fail_with(struct mrg_ep *ep, const struct mrg_error *error)
 		close(ep->socket);
 	ep->socket = -1;
 	for (uint32_t i = 0; i < ep->lane_count; i++) {
-		lane_break(ep, &ep->lanes[i]);
+		transfer_lane_break(ep, &ep->lanes[i]);
 		if (ep->lanes[i].state != LANE_NONE || !ep->lanes[i].qp)
 			continue;
 		ep->ops->destroy_qp(ep->lanes[i].qp);
 		ep->lanes[i].qp = NULL;
 	}
-	request_fail_all(ep, error->code);
-	control_look(ep, 0);
-	ep_wake(ep);
+	transfer_request_fail_all(ep, error->code);
+	transfer_control_look(ep, 0);
+	transfer_ep_wake(ep);
 }
 
-void ep_fail(struct mrg_ep *ep, int code, const char *stage, const char *remedy,
+void transfer_ep_fail(struct mrg_ep *ep, int code, const char *stage, const char *remedy,
 	     const char *cause, ...)
 {
 	struct mrg_error error = { .code = code, .piece = -1 };
@@ -175,12 +175,12 @@ void ep_fail(struct mrg_ep *ep, int code, const char *stage, const char *remedy,
 	va_start(args, cause);
 	vsnprintf(error.cause, sizeof(error.cause), cause, args);
 	va_end(args);
-	ep_fail_with(ep, &error);
+	transfer_ep_fail_with(ep, &error);
 }
 
 /* ---- sleeping ---- */
 
-void ep_wake(struct mrg_ep *ep)
+void transfer_ep_wake(struct mrg_ep *ep)
 {
 	const uint64_t one = 1;
 
@@ -219,8 +219,8 @@ static void sleep_first(struct mrg_ep *ep, uint64_t until,
 	arm(ep);
 	/* What came before it was armed makes no event. */
 	if (ep->cq) {
-		ep_drain(ep);
-		post_all(ep);
+		transfer_ep_drain(ep);
+		transfer_post_all(ep);
 	}
 	if (!holds(ep, arg)) {
 		pthread_mutex_unlock(&ep->lock);
@@ -244,14 +244,14 @@ static void sleep_next(struct mrg_ep *ep, uint64_t until)
 	ep->waiters--;
 }
 
-int ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *arg),
+int transfer_ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *arg),
 	     void *arg, int timeout_ms)
 {
 	uint64_t now = transfer_now(), spin = now + SPIN_NS;
 	uint64_t until = timeout_ms < 0 ? NEVER : now + (uint64_t)timeout_ms * MS;
 
 	for (;;) {
-		ep_progress(ep);
+		transfer_ep_progress(ep);
 		if (holds(ep, arg))
 			return 0;
 		now = transfer_now();
@@ -278,11 +278,11 @@ int mrg_ep_arm(struct mrg_ep *ep)
 	int some;
 
 	pthread_mutex_lock(&ep->lock);
-	ep_progress(ep);
+	transfer_ep_progress(ep);
 	arm(ep);
 	if (ep->cq) {
-		ep_drain(ep);
-		post_all(ep);
+		transfer_ep_drain(ep);
+		transfer_post_all(ep);
 	}
 	some = ep->done_first || ep->note_first || ep->state == EP_FAILED;
 	pthread_mutex_unlock(&ep->lock);
@@ -305,14 +305,14 @@ static int begin(struct mrg_ep *ep)
 	ep->dialed = true;
 	ep->state = EP_DIALING;
 	pthread_mutex_lock(&ep->lock);
-	ret = handshake_begin(ep);
+	ret = transfer_handshake_begin(ep);
 	pthread_mutex_unlock(&ep->lock);
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&transfer->lock);
 	pthread_mutex_lock(&ep->lock);
-	ret = control_add_ep(ep, true);
-	control_greet(ep);
+	ret = transfer_control_add_ep(ep, true);
+	transfer_control_greet(ep);
 	pthread_mutex_unlock(&ep->lock);
 	pthread_mutex_unlock(&transfer->lock);
 	return ret;
@@ -324,22 +324,22 @@ int mrg_ep_connect(struct mrg_transfer *transfer, const char *host,
 	struct mrg_error error;
 	struct mrg_ep *ep;
 	char peer[80];
-	int ret, fd = socket_dial(transfer, host, service, peer);
+	int ret, fd = transfer_socket_dial(transfer, host, service, peer);
 
 	if (fd < 0)
 		return fd;
-	ep = ep_new(transfer, fd, peer);
+	ep = transfer_ep_new(transfer, fd, peer);
 	if (!ep) {
 		close(fd);
 		return transfer_fail(transfer, -ENOMEM, "connect", "", "no memory");
 	}
 	ret = begin(ep);
 	if (ret) {
-		ep_free(ep);
+		transfer_ep_free(ep);
 		return ret;
 	}
 	pthread_mutex_lock(&ep->lock);
-	ep_await(ep, is_settled, NULL, -1);
+	transfer_ep_await(ep, is_settled, NULL, -1);
 	ret = ep->state == EP_OPEN ? 0 : ep->error.code;
 	error = ep->error;
 	pthread_mutex_unlock(&ep->lock);
@@ -356,14 +356,14 @@ int mrg_ep_connect(struct mrg_transfer *transfer, const char *host,
 static bool is_idle(struct mrg_ep *ep, void *arg)
 {
 	(void)arg;
-	return !ep->active && (ep->state == EP_OPEN || lanes_quiet(ep));
+	return !ep->active && (ep->state == EP_OPEN || transfer_lanes_quiet(ep));
 }
 
 static bool say_bye(struct mrg_ep *ep)
 {
-	const struct message bye = { .type = MESSAGE_BYE };
+	const struct transfer_message bye = { .type = MESSAGE_BYE };
 
-	return ep->socket >= 0 && !socket_send(ep, &bye) && !ep->tx_length &&
+	return ep->socket >= 0 && !transfer_socket_send(ep, &bye) && !ep->tx_length &&
 	       !shutdown(ep->socket, SHUT_WR);
 }
 
@@ -383,7 +383,7 @@ static void forget(struct mrg_ep *ep)
 	struct mrg_transfer *transfer = ep->transfer;
 
 	pthread_mutex_lock(&transfer->lock);
-	control_remove(transfer, ep->slot, ep->socket);
+	transfer_control_remove(transfer, ep->slot, ep->socket);
 	pthread_mutex_unlock(&transfer->lock);
 }
 
@@ -393,11 +393,11 @@ static bool end_use(struct mrg_ep *ep)
 	bool open;
 
 	pthread_mutex_lock(&ep->lock);
-	request_fail_all(ep, -ECANCELED);
-	ep_await(ep, is_idle, NULL, -1);
+	transfer_request_fail_all(ep, -ECANCELED);
+	transfer_ep_await(ep, is_idle, NULL, -1);
 	open = ep->state == EP_OPEN;
 	/* From here on nothing can arrive: the peer's requests fail. */
-	lanes_destroy(ep);
+	transfer_lanes_destroy(ep);
 	pthread_mutex_unlock(&ep->lock);
 	forget(ep);
 	return open && say_bye(ep);
@@ -409,7 +409,7 @@ void mrg_ep_close(struct mrg_ep *ep)
 		return;
 	if (end_use(ep))
 		await_farewell(ep, transfer_now() + FAREWELL_MS * MS);
-	ep_free(ep);
+	transfer_ep_free(ep);
 }
 
 /* ---- what it is doing ---- */
@@ -453,7 +453,7 @@ int mrg_listener_open(struct mrg_transfer *transfer, const char *host,
 	if (!listener)
 		return transfer_fail(transfer, -ENOMEM, "listen", "", "no memory");
 	listener->transfer = transfer;
-	listener->fd = socket_listen(transfer, host, service, &listener->port);
+	listener->fd = transfer_socket_listen(transfer, host, service, &listener->port);
 	if (listener->fd < 0) {
 		ret = listener->fd;
 		free(listener);
@@ -461,7 +461,7 @@ int mrg_listener_open(struct mrg_transfer *transfer, const char *host,
 	}
 	init_condition(&listener->came);
 	pthread_mutex_lock(&transfer->lock);
-	ret = control_add_listener(listener);
+	ret = transfer_control_add_listener(listener);
 	pthread_mutex_unlock(&transfer->lock);
 	if (!ret) {
 		*out = listener;
@@ -487,7 +487,7 @@ static void disown(struct mrg_listener *listener)
 		if (ep->listener == listener) {
 			ep->listener = NULL;
 			ep->orphan = true;
-			ep_fail(ep, -ESHUTDOWN, "handshake", "Connect again.",
+			transfer_ep_fail(ep, -ESHUTDOWN, "handshake", "Connect again.",
 				"the listener was closed");
 		}
 		pthread_mutex_unlock(&ep->lock);
@@ -503,7 +503,7 @@ static void let_go(struct mrg_ep *first)
 	for (ep = first; ep; ep = next) {
 		next = ep->next_open;
 		if (!end_use(ep)) {
-			ep_free(ep);
+			transfer_ep_free(ep);
 			continue;
 		}
 		ep->next_open = told;
@@ -513,7 +513,7 @@ static void let_go(struct mrg_ep *first)
 	for (ep = told; ep; ep = next) {
 		next = ep->next_open;
 		await_farewell(ep, until);
-		ep_free(ep);
+		transfer_ep_free(ep);
 	}
 }
 
@@ -522,7 +522,7 @@ void mrg_listener_close(struct mrg_listener *listener)
 	if (!listener)
 		return;
 	pthread_mutex_lock(&listener->transfer->lock);
-	control_remove(listener->transfer, listener->slot, listener->fd);
+	transfer_control_remove(listener->transfer, listener->slot, listener->fd);
 	disown(listener);
 	pthread_mutex_unlock(&listener->transfer->lock);
 	let_go(listener->first);

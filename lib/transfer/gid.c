@@ -39,21 +39,21 @@ static int by_rank(const void *a, const void *b)
 	return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-void gid_sort(struct transfer_gid *gids, int count)
+void transfer_gid_sort(struct transfer_gid *gids, int count)
 {
 	qsort(gids, (size_t)count, sizeof(*gids), by_rank);
 }
 
-static bool fits(const struct transfer_gid *own, const struct message_gid *peer)
+static bool fits(const struct transfer_gid *own, const struct transfer_message_gid *peer)
 {
 	return own->type == peer->type &&
 	       is_ipv4(own->gid.raw) == is_ipv4(peer->gid) &&
 	       is_link_local(own->gid.raw) == is_link_local(peer->gid);
 }
 
-int gid_match(struct ibv_context *verbs, uint8_t port,
+int transfer_gid_match(struct ibv_context *verbs, uint8_t port,
 	      const struct transfer_gid *own, int own_count,
-	      const struct message_gid *peers, int peer_count, int *mine,
+	      const struct transfer_message_gid *peers, int peer_count, int *mine,
 	      int *theirs, struct mrg_error *error)
 {
 	(void)verbs;
@@ -80,7 +80,7 @@ static int find_own(const struct transfer_gid *own, int count,
 }
 
 /* The peer's GIDs of one type, so that v1 does not meet v2. */
-static int peers_of(const struct message_gid *peers, int count, uint8_t type,
+static int peers_of(const struct transfer_message_gid *peers, int count, uint8_t type,
 		    uint8_t (*gids)[16], int *numbers)
 {
 	int n = 0;
@@ -96,7 +96,7 @@ static int peers_of(const struct message_gid *peers, int count, uint8_t type,
 
 static int ask_routes(struct mrg_gid_facts *facts, struct ibv_context *verbs,
 		      uint8_t port, uint8_t type, const struct transfer_gid *own,
-		      int own_count, const struct message_gid *peers,
+		      int own_count, const struct transfer_message_gid *peers,
 		      int peer_count, int *mine, int *theirs,
 		      struct mrg_error *error)
 {
@@ -123,9 +123,9 @@ static int ask_routes(struct mrg_gid_facts *facts, struct ibv_context *verbs,
  * Where no facts can be had, the two only have to fit.  No route is an error,
  * told at once: not a timeout later.
  */
-int gid_choose(struct ibv_context *verbs, uint8_t port,
+int transfer_gid_choose(struct ibv_context *verbs, uint8_t port,
 	       const struct transfer_gid *own, int own_count,
-	       const struct message_gid *peers, int peer_count, int *mine,
+	       const struct transfer_message_gid *peers, int peer_count, int *mine,
 	       int *theirs, struct mrg_error *error)
 {
 	static const uint8_t types[] = { IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V1 };
@@ -134,7 +134,7 @@ int gid_choose(struct ibv_context *verbs, uint8_t port,
 	int ret = -ENODATA;
 
 	if (mrg_gid_open(&facts, NULL))
-		return gid_match(verbs, port, own, own_count, peers, peer_count,
+		return transfer_gid_match(verbs, port, own, own_count, peers, peer_count,
 				 mine, theirs, error);
 	/* Tables are sparse, rxe's has 1,024 places: a file for each is slow. */
 	for (int i = 0; i < own_count; i++)
@@ -146,7 +146,7 @@ int gid_choose(struct ibv_context *verbs, uint8_t port,
 				 peers, peer_count, mine, theirs, error);
 	mrg_gid_close(facts);
 	if (ret == -ENODATA || ret == -EIO || ret == -ENOMEM)
-		return gid_match(verbs, port, own, own_count, peers, peer_count,
+		return transfer_gid_match(verbs, port, own, own_count, peers, peer_count,
 				 mine, theirs, error);
 	return ret;
 }

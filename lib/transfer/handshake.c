@@ -71,9 +71,9 @@ static void use_gid(struct mrg_ep *ep, const struct transfer_gid *gid)
 	ep->port.gid_type = (uint8_t)gid->type;
 }
 
-static bool answered(const struct gid_answer *answer,
+static bool answered(const struct transfer_gid_answer *answer,
 		     const struct transfer_gid *gids, int n,
-		     const struct message_gid *peers, int count, int *mine)
+		     const struct transfer_message_gid *peers, int count, int *mine)
 {
 	if (transfer_now() > answer->until || answer->peer_count != count ||
 	    memcmp(answer->peers, peers, (size_t)count * sizeof(*peers)))
@@ -89,10 +89,10 @@ static bool answered(const struct gid_answer *answer,
  * held, as the control thread has it.
  */
 static int choose(struct mrg_ep *ep, const struct transfer_gid *gids, int n,
-		  const struct message_gid *peers, int count, int *theirs, int *mine)
+		  const struct transfer_message_gid *peers, int count, int *theirs, int *mine)
 {
 	struct mrg_transfer *transfer = ep->transfer;
-	struct gid_answer *answer = &transfer->answer;
+	struct transfer_gid_answer *answer = &transfer->answer;
 	int ret;
 
 	if (answered(answer, gids, n, peers, count, mine)) {
@@ -100,7 +100,7 @@ static int choose(struct mrg_ep *ep, const struct transfer_gid *gids, int n,
 		return 0;
 	}
 	/* What the user has named is not held against routes. */
-	ret = (transfer->opts.gid_index ? gid_match : ep->ops->choose_gid)(
+	ret = (transfer->opts.gid_index ? transfer_gid_match : ep->ops->choose_gid)(
 		transfer->verbs, (uint8_t)transfer->opts.port, gids, n, peers,
 		count, mine, theirs, &ep->error);
 	if (ret)
@@ -113,7 +113,7 @@ static int choose(struct mrg_ep *ep, const struct transfer_gid *gids, int n,
 	return 0;
 }
 
-int handshake_port(struct mrg_ep *ep, const struct message_gid *peers,
+int transfer_handshake_port(struct mrg_ep *ep, const struct transfer_message_gid *peers,
 		   int count, int *theirs)
 {
 	struct transfer_gid gids[OWN_GIDS];
@@ -137,7 +137,7 @@ int handshake_port(struct mrg_ep *ep, const struct message_gid *peers,
 	return ret;
 }
 
-int handshake_same_port(struct mrg_ep *ep)
+int transfer_handshake_same_port(struct mrg_ep *ep)
 {
 	struct transfer_gid gids[OWN_GIDS];
 	int n, ret = read_port(ep);
@@ -156,7 +156,7 @@ int handshake_same_port(struct mrg_ep *ep)
 }
 
 /* Who connects knows no GID of the peer yet, and offers its own. */
-static int offer_gids(struct mrg_ep *ep, struct message_hello *hello)
+static int offer_gids(struct mrg_ep *ep, struct transfer_message_hello *hello)
 {
 	struct transfer_gid gids[OWN_GIDS];
 	int n, ret = read_port(ep);
@@ -195,12 +195,12 @@ static int make_cq(struct mrg_ep *ep, uint32_t lanes)
 }
 
 static int make_lanes(struct mrg_ep *ep, uint32_t count,
-		      struct message_hello *hello)
+		      struct transfer_message_hello *hello)
 {
 	int ret = make_cq(ep, count);
 
 	if (!ret)
-		ret = lanes_create(ep, count, hello);
+		ret = transfer_lanes_create(ep, count, hello);
 	if (ret)
 		say(ep, ret, "See ibv_devinfo -v for the device's limits, and lower depth or lanes.",
 		    strerror(-ret));
@@ -214,17 +214,17 @@ static void name_peer(struct mrg_ep *ep, const char *name)
 	snprintf(ep->peer + length, sizeof(ep->peer) - length, " (%s)", name);
 }
 
-static void introduce(struct mrg_ep *ep, struct message_hello *hello)
+static void introduce(struct mrg_ep *ep, struct transfer_message_hello *hello)
 {
 	hello->port = ep->port;
 	memcpy(hello->name, ep->transfer->name, sizeof(hello->name));
 }
 
 /* Until the connection stands, HELLO waits in @ep->tx. */
-int handshake_begin(struct mrg_ep *ep)
+int transfer_handshake_begin(struct mrg_ep *ep)
 {
-	struct message message = { .type = MESSAGE_HELLO };
-	int ret = ep_equip(ep);
+	struct transfer_message message = { .type = MESSAGE_HELLO };
+	int ret = transfer_ep_equip(ep);
 
 	if (!ret)
 		ret = offer_gids(ep, &message.hello);
@@ -237,7 +237,7 @@ int handshake_begin(struct mrg_ep *ep)
 	if (!ep->tx)
 		return -ENOMEM;
 	ep->tx_room = MESSAGE_SMALL;
-	ep->tx_length = message_encode(&message, ep->tx);
+	ep->tx_length = transfer_message_encode(&message, ep->tx);
 	return 0;
 }
 
@@ -246,25 +246,25 @@ int handshake_begin(struct mrg_ep *ep)
 static void give_up(struct mrg_ep *ep, int code)
 {
 	if (code == -EPROTONOSUPPORT)
-		ep_fail(ep, code, "handshake",
+		transfer_ep_fail(ep, code, "handshake",
 			"Run the same version of libmrguard on both sides.",
 			"%s speaks another version than this side's %d",
 			ep->peer, MESSAGE_VERSION);
 	else if (code == -EPROTO || code == -EMSGSIZE)
-		ep_fail(ep, -EPROTO, "handshake", "Check the address and the port.",
+		transfer_ep_fail(ep, -EPROTO, "handshake", "Check the address and the port.",
 			"what %s sends is not mrguard's, or out of place", ep->peer);
 	else if (code == -ECONNRESET || code == -EPIPE)
-		ep_fail(ep, -ECONNRESET, "connection",
+		transfer_ep_fail(ep, -ECONNRESET, "connection",
 			"Look at the peer's process.",
 			"%s is gone, without a word", ep->peer);
 	else
-		ep_fail(ep, code, "connection", "Look at the peer and the network.",
+		transfer_ep_fail(ep, code, "connection", "Look at the peer and the network.",
 			"the connection to %s failed: %s", ep->peer, strerror(-code));
 }
 
 /* ---- who listens ---- */
 
-static int connect_lanes(struct mrg_ep *ep, const struct message_hello *hello)
+static int connect_lanes(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
 	int ret;
 
@@ -274,7 +274,7 @@ static int connect_lanes(struct mrg_ep *ep, const struct message_hello *hello)
 	if (ep->port.ethernet && hello->port.gid_type != ep->port.gid_type)
 		return say(ep, -EPROTONOSUPPORT, "Name GIDs of one type on both sides.",
 			   "one side's GID is RoCEv1 and the other's RoCEv2");
-	ret = lanes_connect(ep, hello);
+	ret = transfer_lanes_connect(ep, hello);
 	if (ret)
 		say(ep, ret, "Check that the GIDs of both sides reach each other.",
 		    "a queue pair cannot be connected to the peer's");
@@ -289,10 +289,10 @@ static int check_listener(struct mrg_ep *ep)
 		   "too many peers wait to be accepted");
 }
 
-static int on_hello(struct mrg_ep *ep, const struct message_hello *hello)
+static int on_hello(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
-	struct message message = { .type = MESSAGE_WELCOME };
-	struct message_hello theirs = *hello;
+	struct transfer_message message = { .type = MESSAGE_WELCOME };
+	struct transfer_message_hello theirs = *hello;
 	uint32_t lanes = ep->transfer->limits.lanes;
 	int taken, ret;
 
@@ -301,9 +301,9 @@ static int on_hello(struct mrg_ep *ep, const struct message_hello *hello)
 	name_peer(ep, hello->name);
 	ret = check_listener(ep);
 	if (!ret)
-		ret = ep_equip(ep);
+		ret = transfer_ep_equip(ep);
 	if (!ret)
-		ret = handshake_port(ep, hello->gid, (int)hello->gids, &taken);
+		ret = transfer_handshake_port(ep, hello->gid, (int)hello->gids, &taken);
 	if (ret)
 		return ret;
 	if (theirs.port.ethernet) {
@@ -319,7 +319,7 @@ static int on_hello(struct mrg_ep *ep, const struct message_hello *hello)
 	message.hello.taken = (uint32_t)taken;
 	introduce(ep, &message.hello);
 	ep->state = EP_CONFIRMING;
-	return socket_send(ep, &message);
+	return transfer_socket_send(ep, &message);
 }
 
 /* ---- who connects ---- */
@@ -330,13 +330,13 @@ static void opened(struct mrg_ep *ep)
 	ep->greet_by = NEVER;
 	ep->stats.lanes = ep->lane_count;
 	ep->stats.depth = ep->transfer->limits.depth;
-	ep_wake(ep);
+	transfer_ep_wake(ep);
 }
 
 static void drop_surplus(struct mrg_ep *ep, uint32_t wanted)
 {
 	while (ep->lane_count > wanted) {
-		struct lane *lane = &ep->lanes[--ep->lane_count];
+		struct transfer_lane *lane = &ep->lanes[--ep->lane_count];
 
 		ep->ops->destroy_qp(lane->qp);
 		lane->qp = NULL;
@@ -344,9 +344,9 @@ static void drop_surplus(struct mrg_ep *ep, uint32_t wanted)
 }
 
 /* The one that the peer sends to; there must be a way to the peer's as well. */
-static int take_gid(struct mrg_ep *ep, const struct message_hello *hello)
+static int take_gid(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
-	struct message_gid peer = { .type = hello->port.gid_type };
+	struct transfer_message_gid peer = { .type = hello->port.gid_type };
 	int theirs, ret;
 
 	if (!ep->port.ethernet || !hello->port.ethernet)
@@ -354,15 +354,15 @@ static int take_gid(struct mrg_ep *ep, const struct message_hello *hello)
 	if (hello->taken >= ep->offered_count)
 		return -EPROTO;
 	memcpy(peer.gid, hello->port.gid, sizeof(peer.gid));
-	ret = handshake_port(ep, &peer, 1, &theirs);
+	ret = transfer_handshake_port(ep, &peer, 1, &theirs);
 	if (!ret)
 		use_gid(ep, &ep->offered[hello->taken]);
 	return ret;
 }
 
-static int on_welcome(struct mrg_ep *ep, const struct message_hello *hello)
+static int on_welcome(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
-	const struct message ready = { .type = MESSAGE_READY };
+	const struct transfer_message ready = { .type = MESSAGE_READY };
 	int ret;
 
 	if (hello->lanes > ep->lane_count)
@@ -375,7 +375,7 @@ static int on_welcome(struct mrg_ep *ep, const struct message_hello *hello)
 	if (ret)
 		return ret;
 	ep->peer_port = hello->port;
-	ret = socket_send(ep, &ready);
+	ret = transfer_socket_send(ep, &ready);
 	if (!ret)
 		opened(ep);
 	return ret;
@@ -383,30 +383,30 @@ static int on_welcome(struct mrg_ep *ep, const struct message_hello *hello)
 
 /* ---- messages ---- */
 
-static int on_refused(struct mrg_ep *ep, const struct message_refusal *refusal)
+static int on_refused(struct mrg_ep *ep, const struct transfer_message_refusal *refusal)
 {
 	struct mrg_error error = { .piece = -1 };
 
 	transfer_error_set(&error, -EREMOTEIO, "peer", refusal->remedy,
 			   "%.50s says: %s", ep->peer, refusal->cause);
-	ep_fail_with(ep, &error);
+	transfer_ep_fail_with(ep, &error);
 	return 0;
 }
 
 static int on_bye(struct mrg_ep *ep)
 {
 	ep->settled = true;
-	ep_fail(ep, -ESHUTDOWN, "connection", "Connect again.",
+	transfer_ep_fail(ep, -ESHUTDOWN, "connection", "Connect again.",
 		"%s has closed the endpoint", ep->peer);
 	return 0;
 }
 
-static int on_note(struct mrg_ep *ep, const struct message_bytes *bytes)
+static int on_note(struct mrg_ep *ep, const struct transfer_message_bytes *bytes)
 {
-	struct note *note;
+	struct transfer_note *note;
 
 	if (ep->note_bytes > NOTES_MAX) {
-		ep_fail(ep, -ENOBUFS, "receive note", "Collect notes as they come.",
+		transfer_ep_fail(ep, -ENOBUFS, "receive note", "Collect notes as they come.",
 			"%zu bytes of notes and their heads wait to be collected, and %u may",
 			ep->note_bytes, NOTES_MAX);
 		return 0;
@@ -423,29 +423,29 @@ static int on_note(struct mrg_ep *ep, const struct message_bytes *bytes)
 		ep->note_first = note;
 	ep->note_last = note;
 	ep->note_bytes += sizeof(*note) + note->length;
-	ep_wake(ep);
+	transfer_ep_wake(ep);
 	return 0;
 }
 
-static int take_open(struct mrg_ep *ep, const struct message *message)
+static int take_open(struct mrg_ep *ep, const struct transfer_message *message)
 {
 	switch (message->type) {
 	case MESSAGE_NOTE:
 		return on_note(ep, &message->note);
 	case MESSAGE_REVOKE:
 	case MESSAGE_REVOKED:
-		return revoke_message(ep, message);
+		return transfer_revoke_message(ep, message);
 	case MESSAGE_OFFER:
 	case MESSAGE_ANSWER:
 	case MESSAGE_BROKEN:
 	case MESSAGE_RESUME:
-		return lane_message(ep, message);
+		return transfer_lane_message(ep, message);
 	default:
 		return -EPROTO;
 	}
 }
 
-static int take(struct mrg_ep *ep, const struct message *message)
+static int take(struct mrg_ep *ep, const struct transfer_message *message)
 {
 	if (message->type == MESSAGE_REFUSED)
 		return on_refused(ep, &message->refusal);
@@ -473,10 +473,10 @@ static int dialed(struct mrg_ep *ep)
 	if (err)
 		return -err;
 	ep->state = EP_GREETING;
-	return socket_flush(ep);
+	return transfer_socket_flush(ep);
 }
 
-void handshake_ready(struct mrg_ep *ep, uint32_t events)
+void transfer_handshake_ready(struct mrg_ep *ep, uint32_t events)
 {
 	struct mrg_error said;
 	int ret = 0;
@@ -487,29 +487,29 @@ void handshake_ready(struct mrg_ep *ep, uint32_t events)
 	if (ep->state == EP_DIALING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 		ret = dialed(ep);
 	else if (events & EPOLLOUT)
-		ret = socket_flush(ep);
+		ret = transfer_socket_flush(ep);
 	if (!ret && events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-		ret = socket_receive(ep, take);
+		ret = transfer_socket_receive(ep, take);
 	if (!ret || ep->state == EP_FAILED)
 		return;
 	/* A step that failed may have said why. */
 	if (ep->error.code == ret) {
 		said = ep->error;
-		ep_fail_with(ep, &said);
+		transfer_ep_fail_with(ep, &said);
 	} else {
 		give_up(ep, ret);
 	}
 }
 
-void handshake_tick(struct mrg_ep *ep, uint64_t now)
+void transfer_handshake_tick(struct mrg_ep *ep, uint64_t now)
 {
 	if (ep->state == EP_OPEN || ep->state == EP_FAILED)
 		return;
 	if (now >= ep->greet_by)
-		ep_fail(ep, -ETIMEDOUT, "handshake",
+		transfer_ep_fail(ep, -ETIMEDOUT, "handshake",
 			"Check that the peer runs, and the network.",
 			"%s did not finish the handshake within %u ms", ep->peer,
 			ep->transfer->opts.handshake_ms);
 	else
-		control_look(ep, ep->greet_by + MS);
+		transfer_control_look(ep, ep->greet_by + MS);
 }

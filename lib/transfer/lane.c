@@ -66,7 +66,7 @@ static struct ibv_qp *new_qp(struct mrg_ep *ep)
 }
 
 /* A queue pair in INIT for @lane. */
-static int make_qp(struct mrg_ep *ep, struct lane *lane)
+static int make_qp(struct mrg_ep *ep, struct transfer_lane *lane)
 {
 	int err;
 
@@ -83,7 +83,7 @@ static int make_qp(struct mrg_ep *ep, struct lane *lane)
 	return 0;
 }
 
-static void set_path(struct mrg_ep *ep, const struct message_port *peer,
+static void set_path(struct mrg_ep *ep, const struct transfer_message_port *peer,
 		     struct ibv_ah_attr *ah)
 {
 	const struct mrg_transfer_opts *opts = &ep->transfer->opts;
@@ -100,9 +100,9 @@ static void set_path(struct mrg_ep *ep, const struct message_port *peer,
 	ah->grh.traffic_class = (uint8_t)opts->traffic_class;
 }
 
-static int to_rtr(struct mrg_ep *ep, struct lane *lane,
-		  const struct message_port *peer,
-		  const struct message_lane *other)
+static int to_rtr(struct mrg_ep *ep, struct transfer_lane *lane,
+		  const struct transfer_message_port *peer,
+		  const struct transfer_message_lane *other)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR, .dest_qp_num = other->qpn,
@@ -119,8 +119,8 @@ static int to_rtr(struct mrg_ep *ep, struct lane *lane,
 				  IBV_QP_MIN_RNR_TIMER);
 }
 
-static int to_rts(struct mrg_ep *ep, struct lane *lane,
-		  const struct message_port *peer)
+static int to_rts(struct mrg_ep *ep, struct transfer_lane *lane,
+		  const struct transfer_message_port *peer)
 {
 	const struct mrg_transfer_opts *opts = &ep->transfer->opts;
 	uint32_t reads = ep->transfer->limits.reads_out;
@@ -137,9 +137,9 @@ static int to_rts(struct mrg_ep *ep, struct lane *lane,
 				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-static int connect_lane(struct mrg_ep *ep, struct lane *lane,
-			const struct message_port *peer,
-			const struct message_lane *other)
+static int connect_lane(struct mrg_ep *ep, struct transfer_lane *lane,
+			const struct transfer_message_port *peer,
+			const struct transfer_message_lane *other)
 {
 	int err = to_rtr(ep, lane, peer, other);
 
@@ -150,7 +150,7 @@ static int connect_lane(struct mrg_ep *ep, struct lane *lane,
 
 /* ---- all of an endpoint ---- */
 
-static int alloc_ring(struct mrg_ep *ep, struct lane *lane)
+static int alloc_ring(struct mrg_ep *ep, struct transfer_lane *lane)
 {
 	uint32_t room = 1;
 
@@ -162,12 +162,12 @@ static int alloc_ring(struct mrg_ep *ep, struct lane *lane)
 	return lane->ring ? 0 : -ENOMEM;
 }
 
-int lanes_create(struct mrg_ep *ep, uint32_t count, struct message_hello *hello)
+int transfer_lanes_create(struct mrg_ep *ep, uint32_t count, struct transfer_message_hello *hello)
 {
 	int ret = 0;
 
 	for (ep->lane_count = 0; ep->lane_count < count; ep->lane_count++) {
-		struct lane *lane = &ep->lanes[ep->lane_count];
+		struct transfer_lane *lane = &ep->lanes[ep->lane_count];
 
 		ret = alloc_ring(ep, lane);
 		if (!ret)
@@ -181,7 +181,7 @@ int lanes_create(struct mrg_ep *ep, uint32_t count, struct message_hello *hello)
 	return ret;
 }
 
-int lanes_connect(struct mrg_ep *ep, const struct message_hello *hello)
+int transfer_lanes_connect(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
 	int ret;
 
@@ -194,7 +194,7 @@ int lanes_connect(struct mrg_ep *ep, const struct message_hello *hello)
 	return 0;
 }
 
-bool lanes_quiet(const struct mrg_ep *ep)
+bool transfer_lanes_quiet(const struct mrg_ep *ep)
 {
 	for (uint32_t i = 0; i < LANES_MAX; i++)
 		if (ep->lanes[i].qp || ep->lanes[i].state != LANE_NONE)
@@ -203,10 +203,10 @@ bool lanes_quiet(const struct mrg_ep *ep)
 }
 
 /* Nothing is posted any more, or nobody waits for it. */
-void lanes_destroy(struct mrg_ep *ep)
+void transfer_lanes_destroy(struct mrg_ep *ep)
 {
 	for (uint32_t i = 0; i < LANES_MAX; i++) {
-		struct lane *lane = &ep->lanes[i];
+		struct transfer_lane *lane = &ep->lanes[i];
 
 		if (lane->qp)
 			ep->ops->destroy_qp(lane->qp);
@@ -217,7 +217,7 @@ void lanes_destroy(struct mrg_ep *ep)
 
 /* ---- breaking ---- */
 
-void lane_break(struct mrg_ep *ep, struct lane *lane)
+void transfer_lane_break(struct mrg_ep *ep, struct transfer_lane *lane)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	uint64_t now;
@@ -231,21 +231,21 @@ void lane_break(struct mrg_ep *ep, struct lane *lane)
 	lane->due = now + DRAIN_MS * MS;
 	/* If it fails, destroying the queue pair still ends its work. */
 	ep->ops->modify_qp(lane->qp, &attr, IBV_QP_STATE);
-	control_look(ep, now);
+	transfer_control_look(ep, now);
 }
 
 /* A READ writes on this side alone, and this side's queue pair is gone. */
-void lane_drop_failed(struct mrg_ep *ep, struct lane *lane)
+void transfer_lane_drop_failed(struct mrg_ep *ep, struct transfer_lane *lane)
 {
 	uint32_t keep = lane->tail, end = lane->head;
 
 	for (uint32_t i = lane->tail; i != end; i++) {
-		struct slice slice = lane->ring[i & lane->mask];
+		struct transfer_slice slice = lane->ring[i & lane->mask];
 		const struct mrg_request *request = slice.request;
 
 		if (request->result.status &&
 		    request->ops[slice.op].code == MRG_OP_READ) {
-			request_repeat(ep, &slice);
+			transfer_request_repeat(ep, &slice);
 			continue;
 		}
 		lane->ring[keep++ & lane->mask] = slice;
@@ -254,66 +254,66 @@ void lane_drop_failed(struct mrg_ep *ep, struct lane *lane)
 }
 
 /* Nothing of it can be carried out any more. */
-static void settle(struct mrg_ep *ep, struct lane *lane)
+static void settle(struct mrg_ep *ep, struct transfer_lane *lane)
 {
 	bool unsettled = ep->state == EP_FAILED && !ep->settled;
 
 	while (lane->tail != lane->head) {
-		struct slice slice = lane->ring[lane->tail++ & lane->mask];
+		struct transfer_slice slice = lane->ring[lane->tail++ & lane->mask];
 		struct mrg_request *request = slice.request;
 
 		if (unsettled && request->ops[slice.op].code == MRG_OP_WRITE)
 			request->result.flags |= MRG_RESULT_UNSETTLED;
-		request_repeat(ep, &slice);
+		transfer_request_repeat(ep, &slice);
 	}
 	lane->flushed = lane->tail;
 }
 
-static bool drained(const struct lane *lane)
+static bool drained(const struct transfer_lane *lane)
 {
 	return lane->tail == lane->head || lane->flushed == lane->head;
 }
 
 /* False: the device keeps the queue pair, and may still write. */
-static bool take_down(struct mrg_ep *ep, struct lane *lane)
+static bool take_down(struct mrg_ep *ep, struct transfer_lane *lane)
 {
 	if (lane->qp && ep->ops->destroy_qp(lane->qp))
 		return false;
 	lane->qp = NULL;
 	lane->state = LANE_DOWN;
 	lane->due = transfer_now() + ep->transfer->opts.remake_ms * MS;
-	lane_drop_failed(ep, lane);
+	transfer_lane_drop_failed(ep, lane);
 	return true;
 }
 
 /* ---- making it again ---- */
 
-static struct message_offer step_of(struct mrg_ep *ep, const struct lane *lane)
+static struct transfer_message_offer step_of(struct mrg_ep *ep, const struct transfer_lane *lane)
 {
-	return (struct message_offer){ .index = (uint32_t)(lane - ep->lanes),
+	return (struct transfer_message_offer){ .index = (uint32_t)(lane - ep->lanes),
 				       .epoch = lane->epoch };
 }
 
-static int tell(struct mrg_ep *ep, struct lane *lane, enum message_type type)
+static int tell(struct mrg_ep *ep, struct transfer_lane *lane, enum transfer_message_type type)
 {
-	struct message message = { .type = type };
+	struct transfer_message message = { .type = type };
 
 	message.offer = step_of(ep, lane);
 	message.offer.port = ep->port;
 	if (lane->qp)
-		message.offer.lane = (struct message_lane){ lane->qp->qp_num,
+		message.offer.lane = (struct transfer_message_lane){ lane->qp->qp_num,
 							    lane->local_psn };
-	return socket_send(ep, &message);
+	return transfer_socket_send(ep, &message);
 }
 
-static int make_again(struct mrg_ep *ep, struct lane *lane,
-		      const struct message_port *peer)
+static int make_again(struct mrg_ep *ep, struct transfer_lane *lane,
+		      const struct transfer_message_port *peer)
 {
-	struct message_gid gid = { .type = peer->gid_type };
+	struct transfer_message_gid gid = { .type = peer->gid_type };
 	int theirs, ret;
 
 	memcpy(gid.gid, peer->gid, sizeof(gid.gid));
-	ret = handshake_port(ep, &gid, 1, &theirs);
+	ret = transfer_handshake_port(ep, &gid, 1, &theirs);
 	return ret ? ret : make_qp(ep, lane);
 }
 
@@ -332,19 +332,19 @@ static bool may_pass(int ret)
 static void not_made(struct mrg_ep *ep, int ret, uint64_t now)
 {
 	if (may_pass(ret)) {
-		control_look(ep, now + RETRY_MS * MS);
+		transfer_control_look(ep, now + RETRY_MS * MS);
 		return;
 	}
-	ep_fail(ep, ret, "re-make lane", "Look at the device.",
+	transfer_ep_fail(ep, ret, "re-make lane", "Look at the device.",
 		"a queue pair cannot be made again: %s", strerror(-ret));
 }
 
-static void offer(struct mrg_ep *ep, struct lane *lane, uint64_t now)
+static void offer(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
 {
 	int ret;
 
 	if (lane->barren > BARREN * ep->transfer->opts.repeats) {
-		ep_fail(ep, -EHOSTUNREACH, "re-make lane",
+		transfer_ep_fail(ep, -EHOSTUNREACH, "re-make lane",
 			"Check both ports, their GIDs and the network between them.",
 			"lane %u of the endpoint broke %u times without moving a byte",
 			(uint32_t)(lane - ep->lanes), lane->barren);
@@ -353,7 +353,7 @@ static void offer(struct mrg_ep *ep, struct lane *lane, uint64_t now)
 	ret = make_again(ep, lane, &ep->peer_port);
 	/* The peer's GID may be gone; its answer tells the one that it has now. */
 	if (ret == -ENETUNREACH || ret == -ENODATA) {
-		ret = handshake_same_port(ep);
+		ret = transfer_handshake_same_port(ep);
 		if (!ret)
 			ret = make_qp(ep, lane);
 	}
@@ -366,7 +366,7 @@ static void offer(struct mrg_ep *ep, struct lane *lane, uint64_t now)
 	tell(ep, lane, MESSAGE_OFFER);
 }
 
-static void answer(struct mrg_ep *ep, struct lane *lane, uint64_t now)
+static void answer(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
 {
 	int ret = make_again(ep, lane, &lane->offer.port);
 
@@ -388,21 +388,21 @@ static void answer(struct mrg_ep *ep, struct lane *lane, uint64_t now)
 	tell(ep, lane, MESSAGE_ANSWER);
 }
 
-static void up(struct mrg_ep *ep, struct lane *lane)
+static void up(struct mrg_ep *ep, struct transfer_lane *lane)
 {
 	lane->state = LANE_UP;
 	ep->stats.remade++;
 	settle(ep, lane);
-	post_all(ep);
-	ep_wake(ep);
+	transfer_post_all(ep);
+	transfer_ep_wake(ep);
 }
 
-static void next_step(struct mrg_ep *ep, struct lane *lane, uint64_t now)
+static void next_step(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
 {
 	if (ep->state != EP_OPEN) {
 		settle(ep, lane);
 		lane->state = LANE_NONE;
-		ep_wake(ep);
+		transfer_ep_wake(ep);
 	} else if (ep->dialed) {
 		offer(ep, lane, now);
 	} else if (lane->offered) {
@@ -413,35 +413,35 @@ static void next_step(struct mrg_ep *ep, struct lane *lane, uint64_t now)
 	}
 }
 
-static void end_drain(struct mrg_ep *ep, struct lane *lane, uint64_t now)
+static void end_drain(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
 {
-	ep_drain(ep);
+	transfer_ep_drain(ep);
 	if (!drained(lane) && now < lane->due) {
-		control_look(ep, now + TICK_MS * MS);
+		transfer_control_look(ep, now + TICK_MS * MS);
 		return;
 	}
 	if (!take_down(ep, lane)) {
-		control_look(ep, now + RETRY_MS * MS);
+		transfer_control_look(ep, now + RETRY_MS * MS);
 		return;
 	}
 	next_step(ep, lane, now);
-	control_look(ep, lane->due);
+	transfer_control_look(ep, lane->due);
 }
 
-static void wait_for_peer(struct mrg_ep *ep, struct lane *lane, uint64_t now)
+static void wait_for_peer(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
 {
 	if (ep->state == EP_OPEN && now >= lane->due) {
-		ep_fail(ep, -ETIMEDOUT, "re-make lane",
+		transfer_ep_fail(ep, -ETIMEDOUT, "re-make lane",
 			"Check that the peer's process runs, and the network.",
 			"the peer did not re-make lane %u within %u ms",
 			(uint32_t)(lane - ep->lanes),
 			ep->transfer->opts.remake_ms);
 		return;
 	}
-	control_look(ep, lane->due);
+	transfer_control_look(ep, lane->due);
 }
 
-void lane_tick(struct mrg_ep *ep, struct lane *lane, uint64_t now)
+void transfer_lane_tick(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
 {
 	switch (lane->state) {
 	case LANE_NONE:
@@ -465,34 +465,34 @@ void lane_tick(struct mrg_ep *ep, struct lane *lane, uint64_t now)
 
 /* ---- what the peer says about lanes ---- */
 
-static int on_offer(struct mrg_ep *ep, struct lane *lane,
-		    const struct message_offer *offer_in)
+static int on_offer(struct mrg_ep *ep, struct transfer_lane *lane,
+		    const struct transfer_message_offer *offer_in)
 {
 	if (ep->dialed || (int32_t)(offer_in->epoch - lane->epoch) <= 0)
 		return -EPROTO;
 	lane->offer = *offer_in;
 	lane->offered = true;
-	lane_break(ep, lane);
+	transfer_lane_break(ep, lane);
 	if (lane->state == LANE_ANSWERED)
 		take_down(ep, lane);
-	control_look(ep, transfer_now());
+	transfer_control_look(ep, transfer_now());
 	return 0;
 }
 
 /* The kernel looks for the way when a queue pair is connected: none now may be
  * one soon.  lane->due stays, and bounds this. */
-static int offer_later(struct mrg_ep *ep, struct lane *lane, int ret)
+static int offer_later(struct mrg_ep *ep, struct transfer_lane *lane, int ret)
 {
 	if (!may_pass(ret) || ep->ops->destroy_qp(lane->qp))
 		return ret;
 	lane->qp = NULL;
 	lane->state = LANE_DOWN;
-	control_look(ep, transfer_now() + RETRY_MS * MS);
+	transfer_control_look(ep, transfer_now() + RETRY_MS * MS);
 	return 0;
 }
 
-static int on_answer(struct mrg_ep *ep, struct lane *lane,
-		     const struct message_offer *answer_in)
+static int on_answer(struct mrg_ep *ep, struct transfer_lane *lane,
+		     const struct transfer_message_offer *answer_in)
 {
 	int ret;
 
@@ -507,10 +507,10 @@ static int on_answer(struct mrg_ep *ep, struct lane *lane,
 	return 0;
 }
 
-int lane_message(struct mrg_ep *ep, const struct message *message)
+int transfer_lane_message(struct mrg_ep *ep, const struct transfer_message *message)
 {
-	const struct message_offer *step = &message->offer;
-	struct lane *lane = &ep->lanes[step->index];
+	const struct transfer_message_offer *step = &message->offer;
+	struct transfer_lane *lane = &ep->lanes[step->index];
 
 	if (step->index >= ep->lane_count)
 		return -EPROTO;
@@ -521,7 +521,7 @@ int lane_message(struct mrg_ep *ep, const struct message *message)
 		return on_answer(ep, lane, step);
 	case MESSAGE_BROKEN:
 		if (ep->dialed && step->epoch == lane->epoch)
-			lane_break(ep, lane);
+			transfer_lane_break(ep, lane);
 		return 0;
 	default:
 		if (lane->state == LANE_ANSWERED && step->epoch == lane->epoch)

@@ -45,9 +45,9 @@ static void put64(uint8_t **at, uint64_t value)
 /* ---- reading ---- */
 
 /* A text fills its place; what a terminal would obey is taken out. */
-static void get_text(struct le_reader *r, char *text, size_t size)
+static void get_text(struct base_le_reader *r, char *text, size_t size)
 {
-	le_bytes(r, text, size);
+	base_le_bytes(r, text, size);
 	text[size - 1] = '\0';
 	for (; *text; text++)
 		if ((unsigned char)*text < ' ' || *text == 0x7f)
@@ -56,21 +56,21 @@ static void get_text(struct le_reader *r, char *text, size_t size)
 
 /* ---- bodies ---- */
 
-static void put_lane(uint8_t **at, const struct message_lane *lane)
+static void put_lane(uint8_t **at, const struct transfer_message_lane *lane)
 {
 	put32(at, lane->qpn);
 	put32(at, lane->psn);
 }
 
-static void get_lane(struct le_reader *r, struct message_lane *lane)
+static void get_lane(struct base_le_reader *r, struct transfer_message_lane *lane)
 {
-	lane->qpn = le_u32(r);
-	lane->psn = le_u32(r);
+	lane->qpn = base_le_u32(r);
+	lane->psn = base_le_u32(r);
 	if (lane->qpn > MAX_QPN || lane->psn > MAX_QPN)
 		r->bad = true;
 }
 
-static void put_port(uint8_t **at, const struct message_port *port)
+static void put_port(uint8_t **at, const struct transfer_message_port *port)
 {
 	put(at, port->gid, sizeof(port->gid));
 	put32(at, port->lid);
@@ -80,20 +80,20 @@ static void put_port(uint8_t **at, const struct message_port *port)
 	put8(at, port->reads);
 }
 
-static void get_port(struct le_reader *r, struct message_port *port)
+static void get_port(struct base_le_reader *r, struct transfer_message_port *port)
 {
-	le_bytes(r, port->gid, sizeof(port->gid));
-	port->lid = le_u32(r);
-	port->ethernet = le_u8(r);
-	port->gid_type = le_u8(r);
-	port->mtu = le_u8(r);
-	port->reads = le_u8(r);
+	base_le_bytes(r, port->gid, sizeof(port->gid));
+	port->lid = base_le_u32(r);
+	port->ethernet = base_le_u8(r);
+	port->gid_type = base_le_u8(r);
+	port->mtu = base_le_u8(r);
+	port->reads = base_le_u8(r);
 	if (port->lid > UINT16_MAX || port->ethernet > 1 || port->gid_type > IBV_GID_TYPE_ROCE_V2 ||
 	    port->mtu < IBV_MTU_256 || port->mtu > IBV_MTU_4096)
 		r->bad = true;
 }
 
-static void put_hello(uint8_t **at, const struct message_hello *hello)
+static void put_hello(uint8_t **at, const struct transfer_message_hello *hello)
 {
 	put_port(at, &hello->port);
 	put32(at, hello->gids);
@@ -108,32 +108,32 @@ static void put_hello(uint8_t **at, const struct message_hello *hello)
 		put_lane(at, &hello->lane[i]);
 }
 
-static void get_gids(struct le_reader *r, struct message_hello *hello)
+static void get_gids(struct base_le_reader *r, struct transfer_message_hello *hello)
 {
-	hello->gids = le_u32(r);
+	hello->gids = base_le_u32(r);
 	if (hello->gids > MESSAGE_GIDS) {
 		r->bad = true;
 		return;
 	}
 	for (uint32_t i = 0; i < hello->gids; i++) {
-		le_bytes(r, hello->gid[i].gid, sizeof(hello->gid[i].gid));
-		hello->gid[i].type = le_u8(r);
+		base_le_bytes(r, hello->gid[i].gid, sizeof(hello->gid[i].gid));
+		hello->gid[i].type = base_le_u8(r);
 		if (hello->gid[i].type > IBV_GID_TYPE_ROCE_V2)
 			r->bad = true;
 	}
 }
 
-static void get_hello(struct le_reader *r, struct message_hello *hello)
+static void get_hello(struct base_le_reader *r, struct transfer_message_hello *hello)
 {
 	get_port(r, &hello->port);
 	get_gids(r, hello);
-	hello->taken = le_u32(r);
+	hello->taken = base_le_u32(r);
 	if (hello->taken >= MESSAGE_GIDS)
 		r->bad = true;
 	if (r->bad)
 		return;
 	get_text(r, hello->name, sizeof(hello->name));
-	hello->lanes = le_u32(r);
+	hello->lanes = base_le_u32(r);
 	if (!hello->lanes || hello->lanes > MESSAGE_LANES) {
 		r->bad = true;
 		return;
@@ -142,7 +142,7 @@ static void get_hello(struct le_reader *r, struct message_hello *hello)
 		get_lane(r, &hello->lane[i]);
 }
 
-static void put_offer(uint8_t **at, const struct message_offer *offer)
+static void put_offer(uint8_t **at, const struct transfer_message_offer *offer)
 {
 	put32(at, offer->index);
 	put32(at, offer->epoch);
@@ -150,39 +150,39 @@ static void put_offer(uint8_t **at, const struct message_offer *offer)
 	put_lane(at, &offer->lane);
 }
 
-static void get_step(struct le_reader *r, struct message_offer *offer)
+static void get_step(struct base_le_reader *r, struct transfer_message_offer *offer)
 {
 	memset(offer, 0, sizeof(*offer));
-	offer->index = le_u32(r);
-	offer->epoch = le_u32(r);
+	offer->index = base_le_u32(r);
+	offer->epoch = base_le_u32(r);
 	if (offer->index >= MESSAGE_LANES)
 		r->bad = true;
 }
 
-static void get_offer(struct le_reader *r, struct message_offer *offer)
+static void get_offer(struct base_le_reader *r, struct transfer_message_offer *offer)
 {
 	get_step(r, offer);
 	get_port(r, &offer->port);
 	get_lane(r, &offer->lane);
 }
 
-static void put_refusal(uint8_t **at, const struct message_refusal *refusal)
+static void put_refusal(uint8_t **at, const struct transfer_message_refusal *refusal)
 {
 	put32(at, (uint32_t)refusal->code);
 	put(at, refusal->cause, sizeof(refusal->cause));
 	put(at, refusal->remedy, sizeof(refusal->remedy));
 }
 
-static void get_refusal(struct le_reader *r, struct message_refusal *refusal)
+static void get_refusal(struct base_le_reader *r, struct transfer_message_refusal *refusal)
 {
-	refusal->code = (int32_t)le_u32(r);
+	refusal->code = (int32_t)base_le_u32(r);
 	get_text(r, refusal->cause, sizeof(refusal->cause));
 	get_text(r, refusal->remedy, sizeof(refusal->remedy));
 	if (refusal->code >= 0 || refusal->code < -4095)
 		r->bad = true;
 }
 
-static void put_body(uint8_t **at, const struct message *message)
+static void put_body(uint8_t **at, const struct transfer_message *message)
 {
 	switch (message->type) {
 	case MESSAGE_HELLO:
@@ -213,7 +213,7 @@ static void put_body(uint8_t **at, const struct message *message)
 	}
 }
 
-static void get_note(struct le_reader *r, struct message_bytes *note)
+static void get_note(struct base_le_reader *r, struct transfer_message_bytes *note)
 {
 	note->bytes = r->at;
 	note->length = r->left;
@@ -221,7 +221,7 @@ static void get_note(struct le_reader *r, struct message_bytes *note)
 	r->left = 0;
 }
 
-static void get_body(struct le_reader *r, struct message *message)
+static void get_body(struct base_le_reader *r, struct transfer_message *message)
 {
 	switch (message->type) {
 	case MESSAGE_HELLO:
@@ -244,7 +244,7 @@ static void get_body(struct le_reader *r, struct message *message)
 		break;
 	case MESSAGE_REVOKE:
 	case MESSAGE_REVOKED:
-		message->generation = le_u64(r);
+		message->generation = base_le_u64(r);
 		break;
 	case MESSAGE_READY:
 	case MESSAGE_BYE:
@@ -256,7 +256,7 @@ static void get_body(struct le_reader *r, struct message *message)
 
 /* ---- whole messages ---- */
 
-size_t message_encode(const struct message *message, uint8_t *out)
+size_t transfer_message_encode(const struct transfer_message *message, uint8_t *out)
 {
 	uint8_t *at = out + MESSAGE_HEAD, *head = out;
 
@@ -268,26 +268,26 @@ size_t message_encode(const struct message *message, uint8_t *out)
 	return (size_t)(at - out);
 }
 
-static int get_head(struct le_reader *r, enum message_type *type, uint32_t *body)
+static int get_head(struct base_le_reader *r, enum transfer_message_type *type, uint32_t *body)
 {
-	uint32_t magic = le_u32(r);
-	uint16_t version = le_u16(r), number = le_u16(r);
+	uint32_t magic = base_le_u32(r);
+	uint16_t version = base_le_u16(r), number = base_le_u16(r);
 
-	*body = le_u32(r);
+	*body = base_le_u32(r);
 	if (magic != MAGIC)
 		return -EPROTO;
 	if (version != MESSAGE_VERSION && number != MESSAGE_REFUSED)
 		return -EPROTONOSUPPORT;
 	if (!number || number >= MESSAGE_TYPES)
 		return -EPROTO;
-	*type = (enum message_type)number;
+	*type = (enum transfer_message_type)number;
 	return *body > MESSAGE_BODY ? -EMSGSIZE : 0;
 }
 
-ssize_t message_length(const uint8_t *bytes, size_t length)
+ssize_t transfer_message_length(const uint8_t *bytes, size_t length)
 {
-	struct le_reader r = { bytes, length, false };
-	enum message_type type;
+	struct base_le_reader r = { bytes, length, false };
+	enum transfer_message_type type;
 	uint32_t body;
 	int ret;
 
@@ -297,9 +297,9 @@ ssize_t message_length(const uint8_t *bytes, size_t length)
 	return ret ? ret : (ssize_t)(MESSAGE_HEAD + body);
 }
 
-int message_decode(const uint8_t *bytes, size_t length, struct message *message)
+int transfer_message_decode(const uint8_t *bytes, size_t length, struct transfer_message *message)
 {
-	struct le_reader r = { bytes, length, false };
+	struct base_le_reader r = { bytes, length, false };
 	uint32_t body;
 	int ret;
 

@@ -25,7 +25,7 @@
 #define MESSAGE_NAME	64
 #define MESSAGE_TEXT	192
 
-enum message_type {
+enum transfer_message_type {
 	MESSAGE_HELLO = 1,	/* who connects: its queue pairs */
 	MESSAGE_WELCOME,	/* who listens: its own */
 	MESSAGE_READY,		/* who connects: they are up */
@@ -42,13 +42,13 @@ enum message_type {
 };
 
 /* Where a queue pair can be reached. */
-struct message_lane {
+struct transfer_message_lane {
 	uint32_t qpn;
 	uint32_t psn;
 };
 
 /* How a port is reached, and what it takes. */
-struct message_port {
+struct transfer_message_port {
 	uint8_t gid[16];
 	uint32_t lid;
 	uint8_t ethernet;
@@ -57,48 +57,48 @@ struct message_port {
 	uint8_t reads;		/* READs that it serves at a time */
 };
 
-struct message_gid {
+struct transfer_message_gid {
 	uint8_t gid[16];
 	uint8_t type;		/* enum ibv_gid_type */
 };
 
 /* Who connects offers GIDs; who listens knows the routes, and takes one. */
-struct message_hello {
-	struct message_port port;
+struct transfer_message_hello {
+	struct transfer_message_port port;
 	uint32_t gids;
-	struct message_gid gid[MESSAGE_GIDS];
+	struct transfer_message_gid gid[MESSAGE_GIDS];
 	uint32_t taken;			/* WELCOME: which of them */
 	uint32_t lanes;
-	struct message_lane lane[MESSAGE_LANES];
+	struct transfer_message_lane lane[MESSAGE_LANES];
 	char name[MESSAGE_NAME];	/* device and host, for people */
 };
 
-struct message_offer {
-	struct message_port port;
+struct transfer_message_offer {
+	struct transfer_message_port port;
 	uint32_t index;
 	uint32_t epoch;
-	struct message_lane lane;
+	struct transfer_message_lane lane;
 };
 
-struct message_refusal {
+struct transfer_message_refusal {
 	int32_t code;
 	char cause[MESSAGE_TEXT];
 	char remedy[MESSAGE_TEXT];
 };
 
-struct message_bytes {
+struct transfer_message_bytes {
 	const uint8_t *bytes;	/* in what was decoded */
 	size_t length;
 };
 
-struct message {
-	enum message_type type;
+struct transfer_message {
+	enum transfer_message_type type;
 	union {
-		struct message_hello hello;	/* HELLO, WELCOME */
-		struct message_offer offer;	/* OFFER, ANSWER; index and epoch
+		struct transfer_message_hello hello;	/* HELLO, WELCOME */
+		struct transfer_message_offer offer;	/* OFFER, ANSWER; index and epoch
 						 * alone: BROKEN, RESUME */
-		struct message_refusal refusal;
-		struct message_bytes note;
+		struct transfer_message_refusal refusal;
+		struct transfer_message_bytes note;
 		uint64_t generation;		/* REVOKE, REVOKED */
 	};
 };
@@ -107,24 +107,24 @@ struct message {
 #define MESSAGE_SMALL	512
 
 /**
- * message_encode() - to bytes
+ * transfer_message_encode() - to bytes
  * @out: room for MESSAGE_SMALL bytes, or head and body of a note
  * Return: their number.
  */
-size_t message_encode(const struct message *message, uint8_t *out);
+size_t transfer_message_encode(const struct transfer_message *message, uint8_t *out);
 
 /**
- * message_length() - how long the message that starts with @bytes is
+ * transfer_message_length() - how long the message that starts with @bytes is
  * Return: head and body; 0 (less than a head is there); -EPROTO; -EMSGSIZE;
  * -EPROTONOSUPPORT (another version, and no MESSAGE_REFUSED).
  */
-ssize_t message_length(const uint8_t *bytes, size_t length);
+ssize_t transfer_message_length(const uint8_t *bytes, size_t length);
 
 /**
- * message_decode() - from bytes, as many as message_length() says
+ * transfer_message_decode() - from bytes, as many as transfer_message_length() says
  * @message: OUT; a note points into @bytes
  * Return: 0; -EPROTO; -EPROTONOSUPPORT; -EMSGSIZE.
  */
-int message_decode(const uint8_t *bytes, size_t length, struct message *message);
+int transfer_message_decode(const uint8_t *bytes, size_t length, struct transfer_message *message);
 
 #endif

@@ -12,7 +12,7 @@
 
 int mrg_ep_send(struct mrg_ep *ep, const void *bytes, size_t length)
 {
-	const struct message message = { .type = MESSAGE_NOTE,
+	const struct transfer_message message = { .type = MESSAGE_NOTE,
 					 .note = { bytes, length } };
 	int ret;
 
@@ -25,7 +25,7 @@ int mrg_ep_send(struct mrg_ep *ep, const void *bytes, size_t length)
 	if (ep->state == EP_FAILED)
 		ret = transfer_fail_with(ep->transfer, &ep->error);
 	else
-		ret = socket_send(ep, &message);
+		ret = transfer_socket_send(ep, &message);
 	pthread_mutex_unlock(&ep->lock);
 	return ret;
 }
@@ -38,7 +38,7 @@ static bool has_note(struct mrg_ep *ep, void *arg)
 
 static ssize_t take_note(struct mrg_ep *ep, void *bytes, size_t cap)
 {
-	struct note *note = ep->note_first;
+	struct transfer_note *note = ep->note_first;
 	ssize_t length;
 
 	if (!note)
@@ -63,7 +63,7 @@ ssize_t mrg_ep_receive(struct mrg_ep *ep, void *bytes, size_t cap, int timeout_m
 	ssize_t ret;
 
 	pthread_mutex_lock(&ep->lock);
-	ret = ep_await(ep, has_note, NULL, timeout_ms);
+	ret = transfer_ep_await(ep, has_note, NULL, timeout_ms);
 	if (!ret)
 		ret = take_note(ep, bytes, cap);
 	pthread_mutex_unlock(&ep->lock);
@@ -95,7 +95,7 @@ static int add_name(uint64_t **names, size_t *count, uint64_t generation)
 	return 0;
 }
 
-bool revoke_names(const struct mrg_ep *ep, uint64_t generation)
+bool transfer_revoke_names(const struct mrg_ep *ep, uint64_t generation)
 {
 	return generation && among(ep->revoked, ep->revoked_count, generation);
 }
@@ -103,15 +103,15 @@ bool revoke_names(const struct mrg_ep *ep, uint64_t generation)
 static bool in_use(const struct mrg_ep *ep, uint64_t generation)
 {
 	for (const struct mrg_request *r = ep->active; r; r = r->next)
-		if (request_uses(r, generation))
+		if (transfer_request_uses(r, generation))
 			return true;
 	return false;
 }
 
-void revoke_confirm(struct mrg_ep *ep)
+void transfer_revoke_confirm(struct mrg_ep *ep)
 {
-	struct revocation **at = &ep->to_confirm, *r;
-	struct message message = { .type = MESSAGE_REVOKED };
+	struct transfer_revocation **at = &ep->to_confirm, *r;
+	struct transfer_message message = { .type = MESSAGE_REVOKED };
 
 	while ((r = *at) != NULL) {
 		if (in_use(ep, r->generation)) {
@@ -122,7 +122,7 @@ void revoke_confirm(struct mrg_ep *ep)
 		*at = r->next;
 		free(r);
 		if (ep->state == EP_OPEN)
-			socket_send(ep, &message);
+			transfer_socket_send(ep, &message);
 	}
 }
 
@@ -130,7 +130,7 @@ static int forget_buffer(struct mrg_ep *ep, uint64_t generation)
 {
 	const struct mrg_result stale = { .status = -ESTALE,
 					  .side = MRG_SIDE_REMOTE };
-	struct revocation *r = malloc(sizeof(*r));
+	struct transfer_revocation *r = malloc(sizeof(*r));
 	struct mrg_request *next;
 
 	if (!r || add_name(&ep->revoked, &ep->revoked_count, generation)) {
@@ -141,16 +141,16 @@ static int forget_buffer(struct mrg_ep *ep, uint64_t generation)
 	r->next = NULL;
 	for (struct mrg_request *q = ep->active; q; q = next) {
 		next = q->next;
-		if (request_uses(q, generation))
-			request_fail(q, &stale);
+		if (transfer_request_uses(q, generation))
+			transfer_request_fail(q, &stale);
 	}
 	r->next = ep->to_confirm;
 	ep->to_confirm = r;
-	revoke_confirm(ep);
+	transfer_revoke_confirm(ep);
 	return 0;
 }
 
-int revoke_message(struct mrg_ep *ep, const struct message *message)
+int transfer_revoke_message(struct mrg_ep *ep, const struct transfer_message *message)
 {
 	int ret;
 
@@ -160,19 +160,19 @@ int revoke_message(struct mrg_ep *ep, const struct message *message)
 	if (message->type == MESSAGE_REVOKE)
 		return forget_buffer(ep, message->generation);
 	ret = add_name(&ep->confirmed, &ep->confirmed_count, message->generation);
-	ep_wake(ep);
+	transfer_ep_wake(ep);
 	return ret;
 }
 
 static bool is_confirmed(struct mrg_ep *ep, void *arg)
 {
-	return (ep->state == EP_FAILED && lanes_quiet(ep)) ||
+	return (ep->state == EP_FAILED && transfer_lanes_quiet(ep)) ||
 	       among(ep->confirmed, ep->confirmed_count, *(uint64_t *)arg);
 }
 
 int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms)
 {
-	const struct message message = { .type = MESSAGE_REVOKE,
+	const struct transfer_message message = { .type = MESSAGE_REVOKE,
 					 .generation = generation };
 	int ret = 0;
 
@@ -182,8 +182,8 @@ int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms)
 				     "generation 0 names no buffer");
 	pthread_mutex_lock(&ep->lock);
 	if (ep->state != EP_FAILED)
-		ret = socket_send(ep, &message);
-	if (!ret && ep_await(ep, is_confirmed, &generation, timeout_ms))
+		ret = transfer_socket_send(ep, &message);
+	if (!ret && transfer_ep_await(ep, is_confirmed, &generation, timeout_ms))
 		ret = transfer_fail(ep->transfer, -ETIMEDOUT, "revoke",
 				    "Close the endpoint: that stops the peer in any case.",
 				    "the peer has not confirmed within %d ms",

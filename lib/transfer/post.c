@@ -24,13 +24,13 @@ struct chain {
 	uint64_t bytes, unsignalled;
 };
 
-static struct lane *lane_with_room(struct mrg_ep *ep, uint32_t *room)
+static struct transfer_lane *lane_with_room(struct mrg_ep *ep, uint32_t *room)
 {
-	struct lane *best = NULL;
+	struct transfer_lane *best = NULL;
 
 	*room = 0;
 	for (uint32_t i = 0; i < ep->lane_count; i++) {
-		struct lane *lane = &ep->lanes[(ep->next_lane + i) % ep->lane_count];
+		struct transfer_lane *lane = &ep->lanes[(ep->next_lane + i) % ep->lane_count];
 		uint32_t free;
 
 		if (lane->state != LANE_UP)
@@ -45,16 +45,16 @@ static struct lane *lane_with_room(struct mrg_ep *ep, uint32_t *room)
 	return best;
 }
 
-static uint64_t wr_id(const struct mrg_ep *ep, const struct lane *lane)
+static uint64_t wr_id(const struct mrg_ep *ep, const struct transfer_lane *lane)
 {
 	return (uint64_t)(lane - ep->lanes) << 56 |
 	       (uint64_t)(lane->epoch & 0xffffff) << 32 | lane->head;
 }
 
-static void add_wr(struct mrg_ep *ep, struct lane *lane, struct chain *chain,
-		   const struct slice *slice, const struct cut *cut)
+static void add_wr(struct mrg_ep *ep, struct transfer_lane *lane, struct chain *chain,
+		   const struct transfer_slice *slice, const struct transfer_cut *cut)
 {
-	const struct request_op *op = &slice->request->ops[slice->op];
+	const struct transfer_request_op *op = &slice->request->ops[slice->op];
 	struct ibv_send_wr *wr = &chain->wr[chain->count];
 
 	wr->wr_id = wr_id(ep, lane);
@@ -87,27 +87,27 @@ static void unqueue(struct mrg_ep *ep, struct mrg_request *request)
 }
 
 /* One that failed on its way: cut as it was. */
-static bool next_repeated(struct mrg_ep *ep, struct slice *slice, struct cut *cut)
+static bool next_repeated(struct mrg_ep *ep, struct transfer_slice *slice, struct transfer_cut *cut)
 {
-	const struct request_op *op;
-	struct cursor at;
+	const struct transfer_request_op *op;
+	struct transfer_cursor at;
 
-	if (!slice_queue_pop(&ep->repeat, slice))
+	if (!transfer_slice_queue_pop(&ep->repeat, slice))
 		return false;
 	slice->request->waiting--;
 	op = &slice->request->ops[slice->op];
-	slice_seek(op, slice->offset, &at);
-	slice_cut(op, &at, slice->length, ep->transfer->limits.sges, cut);
+	transfer_slice_seek(op, slice->offset, &at);
+	transfer_slice_cut(op, &at, slice->length, ep->transfer->limits.sges, cut);
 	ep->stats.repeated++;
 	slice->request->result.repeated++;
 	return true;
 }
 
-static bool next_slice(struct mrg_ep *ep, struct slice *slice, struct cut *cut,
+static bool next_slice(struct mrg_ep *ep, struct transfer_slice *slice, struct transfer_cut *cut,
 		       bool *last)
 {
 	struct mrg_request *request = ep->queue_first;
-	const struct request_op *op;
+	const struct transfer_request_op *op;
 
 	*last = false;
 	if (ep->repeat.count)
@@ -115,14 +115,14 @@ static bool next_slice(struct mrg_ep *ep, struct slice *slice, struct cut *cut,
 	if (!request)
 		return false;
 	op = &request->ops[request->cursor.op];
-	*slice = (struct slice){ .request = request, .op = request->cursor.op,
+	*slice = (struct transfer_slice){ .request = request, .op = request->cursor.op,
 				 .offset = request->cursor.in_op };
-	slice_cut(op, &request->cursor, ep->transfer->limits.slice,
+	transfer_slice_cut(op, &request->cursor, ep->transfer->limits.slice,
 		  ep->transfer->limits.sges, cut);
 	slice->length = cut->length;
 	if (request->cursor.in_op < op->length)
 		return true;
-	request->cursor = (struct cursor){ .op = request->cursor.op + 1 };
+	request->cursor = (struct transfer_cursor){ .op = request->cursor.op + 1 };
 	*last = request->cursor.op == request->op_count;
 	if (*last)
 		unqueue(ep, request);
@@ -139,14 +139,14 @@ static bool chain_full(const struct mrg_ep *ep, const struct chain *chain,
 	       (ep->lane_count > 1 && chain->bytes >= CHAIN_SLICES * limits->slice);
 }
 
-static void make_chain(struct mrg_ep *ep, struct lane *lane, uint32_t room,
+static void make_chain(struct mrg_ep *ep, struct transfer_lane *lane, uint32_t room,
 		       struct chain *chain)
 {
 	chain->count = chain->sges = 0;
 	chain->bytes = chain->unsignalled = 0;
 	while (!chain_full(ep, chain, room)) {
-		struct cut cut = { .sge = &chain->sge[chain->sges] };
-		struct slice slice;
+		struct transfer_cut cut = { .sge = &chain->sge[chain->sges] };
+		struct transfer_slice slice;
 		bool last;
 
 		if (!next_slice(ep, &slice, &cut, &last))
@@ -161,36 +161,36 @@ static void make_chain(struct mrg_ep *ep, struct lane *lane, uint32_t room,
 		chain->wr[chain->count - 1].send_flags |= IBV_SEND_SIGNALED;
 }
 
-static void post_failed(const struct slice *slice, int err)
+static void post_failed(const struct transfer_slice *slice, int err)
 {
 	struct mrg_result cause = {
 		.status = -EIO, .side = MRG_SIDE_DEVICE, .op = slice->op,
 		.length = slice->length, .vendor = (uint32_t)err,
 	};
 
-	request_fail(slice->request, &cause);
+	transfer_request_fail(slice->request, &cause);
 }
 
 /* The last @count work requests were not posted. */
-static void take_back(struct mrg_ep *ep, struct lane *lane, uint32_t count)
+static void take_back(struct mrg_ep *ep, struct transfer_lane *lane, uint32_t count)
 {
 	uint32_t end = lane->head;
 
 	lane->head -= count;
 	for (uint32_t i = lane->head; i != end; i++)
-		request_repeat(ep, &lane->ring[i & lane->mask]);
+		transfer_request_repeat(ep, &lane->ring[i & lane->mask]);
 }
 
 /*
  * The provider had less room than it promised: take fewer from now on.  Any
  * other refusal is the work request's own, or the queue pair's.
  */
-static void refused(struct mrg_ep *ep, struct lane *lane, struct chain *chain,
+static void refused(struct mrg_ep *ep, struct transfer_lane *lane, struct chain *chain,
 		    const struct ibv_send_wr *bad, int err)
 {
 	uint32_t posted = (uint32_t)(bad - chain->wr);
 	uint32_t count = chain->count - posted;
-	struct slice first = lane->ring[(lane->head - count) & lane->mask];
+	struct transfer_slice first = lane->ring[(lane->head - count) & lane->mask];
 
 	ep->stats.slices -= count;
 	take_back(ep, lane, count);
@@ -198,14 +198,14 @@ static void refused(struct mrg_ep *ep, struct lane *lane, struct chain *chain,
 		lane->depth = lane->head - lane->tail;
 		/* What was posted last may not have asked for a completion. */
 		if (posted && !(chain->wr[posted - 1].send_flags & IBV_SEND_SIGNALED))
-			lane_break(ep, lane);
+			transfer_lane_break(ep, lane);
 		return;
 	}
 	post_failed(&first, err);
-	lane_break(ep, lane);
+	transfer_lane_break(ep, lane);
 }
 
-static bool post_chain(struct mrg_ep *ep, struct lane *lane, uint32_t room)
+static bool post_chain(struct mrg_ep *ep, struct transfer_lane *lane, uint32_t room)
 {
 	struct ibv_send_wr *bad = NULL;
 	struct chain chain;
@@ -222,9 +222,9 @@ static bool post_chain(struct mrg_ep *ep, struct lane *lane, uint32_t room)
 	return false;
 }
 
-void post_all(struct mrg_ep *ep)
+void transfer_post_all(struct mrg_ep *ep)
 {
-	struct lane *lane;
+	struct transfer_lane *lane;
 	uint32_t room;
 
 	while (ep->repeat.count || ep->queue_first) {
@@ -236,24 +236,24 @@ void post_all(struct mrg_ep *ep)
 
 /* ---- slices to be repeated ---- */
 
-int slice_queue_push(struct slice_queue *queue, const struct slice *slice)
+int transfer_slice_queue_push(struct transfer_slice_queue *queue, const struct transfer_slice *slice)
 {
 	if (queue->count == queue->room) {
 		size_t room = queue->room ? 2 * queue->room : 64;
-		struct slice *slices = reallocarray(NULL, room, sizeof(*slices));
+		struct transfer_slice *slices = reallocarray(NULL, room, sizeof(*slices));
 
 		if (!slices)
 			return -ENOMEM;
 		for (size_t i = 0; i < queue->count; i++)
 			slices[i] = queue->slices[(queue->first + i) % queue->room];
 		free(queue->slices);
-		*queue = (struct slice_queue){ slices, 0, queue->count, room };
+		*queue = (struct transfer_slice_queue){ slices, 0, queue->count, room };
 	}
 	queue->slices[(queue->first + queue->count++) % queue->room] = *slice;
 	return 0;
 }
 
-bool slice_queue_pop(struct slice_queue *queue, struct slice *slice)
+bool transfer_slice_queue_pop(struct transfer_slice_queue *queue, struct transfer_slice *slice)
 {
 	if (!queue->count)
 		return false;

@@ -61,7 +61,7 @@ uint64_t mrg_remote_length(const struct mrg_remote *remote)
 	return remote->length;
 }
 
-const struct mrg_desc_piece *remote_piece(const struct mrg_remote *remote,
+const struct mrg_desc_piece *transfer_remote_piece(const struct mrg_remote *remote,
 					  uint64_t start)
 {
 	size_t low = 0, high = remote->count;

@@ -56,9 +56,9 @@ static void finish(struct mrg_request *request)
 		ep->done_last = request;
 	}
 	if (ep->to_confirm)
-		revoke_confirm(ep);
+		transfer_revoke_confirm(ep);
 	if (ep->sleeper || ep->waiters || ep->armed)
-		ep_wake(ep);
+		transfer_ep_wake(ep);
 }
 
 static void finish_if_over(struct mrg_request *request)
@@ -68,7 +68,7 @@ static void finish_if_over(struct mrg_request *request)
 		finish(request);
 }
 
-void request_confirm(struct mrg_request *request, uint32_t length)
+void transfer_request_confirm(struct mrg_request *request, uint32_t length)
 {
 	request->in_flight--;
 	request->left -= length;
@@ -97,22 +97,22 @@ static void unqueue(struct mrg_request *request)
 
 static void purge_repeats(struct mrg_request *request)
 {
-	struct slice_queue *queue = &request->ep->repeat;
+	struct transfer_slice_queue *queue = &request->ep->repeat;
 	size_t count = queue->count;
-	struct slice slice;
+	struct transfer_slice slice;
 
 	if (!request->waiting)
 		return;
 	while (count--) {
-		slice_queue_pop(queue, &slice);
+		transfer_slice_queue_pop(queue, &slice);
 		if (slice.request == request)
 			request->waiting--;
 		else
-			slice_queue_push(queue, &slice);
+			transfer_slice_queue_push(queue, &slice);
 	}
 }
 
-void request_fail(struct mrg_request *request, const struct mrg_result *cause)
+void transfer_request_fail(struct mrg_request *request, const struct mrg_result *cause)
 {
 	uint32_t repeated = request->result.repeated;
 	uint64_t now;
@@ -126,12 +126,12 @@ void request_fail(struct mrg_request *request, const struct mrg_result *cause)
 	if (request->in_flight) {
 		now = transfer_now();
 		request->abort_at = now + request->ep->transfer->opts.grace_ms * MS;
-		control_look(request->ep, request->abort_at);
+		transfer_control_look(request->ep, request->abort_at);
 	}
 	finish_if_over(request);
 }
 
-void request_fail_all(struct mrg_ep *ep, int status)
+void transfer_request_fail_all(struct mrg_ep *ep, int status)
 {
 	const struct mrg_result cause = { .status = status,
 					  .side = MRG_SIDE_PATH };
@@ -139,29 +139,29 @@ void request_fail_all(struct mrg_ep *ep, int status)
 
 	for (struct mrg_request *r = ep->active; r; r = next) {
 		next = r->next;
-		request_fail(r, &cause);
+		transfer_request_fail(r, &cause);
 	}
 }
 
-void request_repeat(struct mrg_ep *ep, const struct slice *slice)
+void transfer_request_repeat(struct mrg_ep *ep, const struct transfer_slice *slice)
 {
 	static const struct mrg_result no_memory = { .status = -ENOMEM };
 	struct mrg_request *request = slice->request;
 
 	request->in_flight--;
 	if (!request->result.status) {
-		if (!slice_queue_push(&ep->repeat, slice)) {
+		if (!transfer_slice_queue_push(&ep->repeat, slice)) {
 			request->waiting++;
 			return;
 		}
-		request_fail(request, &no_memory);
+		transfer_request_fail(request, &no_memory);
 	}
 	finish_if_over(request);
 }
 
 /* ---- time ---- */
 
-static bool lane_carries(const struct lane *lane,
+static bool lane_carries(const struct transfer_lane *lane,
 			 const struct mrg_request *request)
 {
 	for (uint32_t i = lane->tail; i != lane->head; i++)
@@ -175,20 +175,20 @@ static void abort_now(struct mrg_ep *ep, struct mrg_request *request)
 {
 	request->abort_at = NEVER;
 	for (uint32_t i = 0; i < ep->lane_count; i++) {
-		struct lane *lane = &ep->lanes[i];
+		struct transfer_lane *lane = &ep->lanes[i];
 
 		if (!lane_carries(lane, request))
 			continue;
 		if (lane->state == LANE_UP)
-			lane_break(ep, lane);
+			transfer_lane_break(ep, lane);
 		else if (!lane->qp || lane->state != LANE_DRAINING)
-			lane_drop_failed(ep, lane);
+			transfer_lane_drop_failed(ep, lane);
 		if (request->done)
 			return;
 	}
 }
 
-void request_tick(struct mrg_ep *ep, uint64_t now)
+void transfer_request_tick(struct mrg_ep *ep, uint64_t now)
 {
 	const struct mrg_result late = { .status = -ETIMEDOUT };
 	struct mrg_request *next;
@@ -196,14 +196,14 @@ void request_tick(struct mrg_ep *ep, uint64_t now)
 	for (struct mrg_request *r = ep->active; r; r = next) {
 		next = r->next;
 		if (r->deadline <= now && !r->result.status) {
-			request_fail(r, &late);
+			transfer_request_fail(r, &late);
 			continue;
 		}
 		if (r->abort_at <= now)
 			abort_now(ep, r);
 		if (!r->result.status)
-			control_look(ep, r->deadline);
-		control_look(ep, r->abort_at);
+			transfer_control_look(ep, r->deadline);
+		transfer_control_look(ep, r->abort_at);
 	}
 }
 
@@ -239,7 +239,7 @@ static int check_buffer(struct mrg_ep *ep, const struct mrg_local *local,
 	}
 	*have = mrg_buffer_addr(local->buffer);
 	*have_length = mrg_buffer_length(local->buffer);
-	if (slice_keys(local, *have, *have_length, NULL, 0) >= 0)
+	if (transfer_slice_keys(local, *have, *have_length, NULL, 0) >= 0)
 		return 0;
 	return transfer_fail(ep->transfer, -ENOPROTOOPT, "check batch",
 			     "Register it for verbs on the endpoint's device.",
@@ -338,7 +338,7 @@ static int check_state(struct mrg_ep *ep, const struct mrg_op *ops, size_t count
 		if (ops[i].remote == last)
 			continue;
 		last = ops[i].remote;
-		if (revoke_names(ep, last->generation))
+		if (transfer_revoke_names(ep, last->generation))
 			return transfer_fail(ep->transfer, -ESTALE, "check batch",
 					     "Get the peer's present descriptor.",
 					     "operation %zu: the peer has revoked the buffer of generation %llu",
@@ -382,9 +382,9 @@ static struct mrg_request *copy_batch(struct mrg_ep *ep, const struct mrg_op *op
 	local = (struct mrg_local *)&request->ops[count];
 	request->op_count = (uint32_t)count;
 	for (size_t i = 0; i < count; i++) {
-		struct request_op *op = &request->ops[i];
+		struct transfer_request_op *op = &request->ops[i];
 
-		*op = (struct request_op){
+		*op = (struct transfer_request_op){
 			.code = ops[i].code, .local_count = ops[i].local_count,
 			.local = local, .remote = ops[i].remote,
 			.remote_addr = ops[i].remote_addr };
@@ -431,7 +431,7 @@ static void start(struct mrg_ep *ep, struct mrg_request *request,
 	else
 		ep->queue_first = request;
 	ep->queue_last = request;
-	control_look(ep, deadline);
+	transfer_control_look(ep, deadline);
 }
 
 static bool has_room(struct mrg_ep *ep, void *arg)
@@ -444,8 +444,8 @@ static int wait_for_room(struct mrg_ep *ep, size_t count, int timeout_ms)
 {
 	if (has_room(ep, &count))
 		return 0;
-	ep_progress(ep);
-	if (ep_await(ep, has_room, &count, timeout_ms))
+	transfer_ep_progress(ep);
+	if (transfer_ep_await(ep, has_room, &count, timeout_ms))
 		return transfer_fail(ep->transfer, -EAGAIN, "submit",
 				     "Poll, or use MRG_SUBMIT_WAIT.",
 				     "%llu operations are on their way, and max_ops is %u",
@@ -482,7 +482,7 @@ static int submit_locked(struct mrg_ep *ep, const struct mrg_op *ops,
 	start(ep, request, opts, deadline);
 	if (out)
 		*out = request;
-	post_all(ep);
+	transfer_post_all(ep);
 	return 0;
 }
 
@@ -494,7 +494,7 @@ int mrg_submit(struct mrg_ep *ep, const struct mrg_op *ops, size_t count,
 	size_t ranges = 0;
 	int ret;
 
-	if (mrg_opts_copy(&o, sizeof(o), opts) || o.flags & ~MRG_SUBMIT_WAIT)
+	if (base_opts_copy(&o, sizeof(o), opts) || o.flags & ~MRG_SUBMIT_WAIT)
 		return transfer_fail(ep->transfer, -EINVAL, "check options",
 				     "Zero the structure, set its size, and use values of this library's header.",
 				     "the options hold an unknown flag or field");
@@ -531,7 +531,7 @@ int mrg_poll(struct mrg_ep *ep, struct mrg_done *done, int cap)
 	int n = 0;
 
 	pthread_mutex_lock(&ep->lock);
-	ep_progress(ep);
+	transfer_ep_progress(ep);
 	while (n < cap && ep->done_first) {
 		struct mrg_request *request = ep->done_first;
 
@@ -559,7 +559,7 @@ int mrg_wait(struct mrg_request *request, int timeout_ms)
 	if (request->done && !request->waited)
 		take_off_done(request);
 	request->waited = true;
-	ret = ep_await(ep, is_done, request, timeout_ms);
+	ret = transfer_ep_await(ep, is_done, request, timeout_ms);
 	request->waited = !ret;
 	pthread_mutex_unlock(&ep->lock);
 	return ret;
@@ -571,7 +571,7 @@ void mrg_cancel(struct mrg_request *request)
 	struct mrg_ep *ep = request->ep;
 
 	pthread_mutex_lock(&ep->lock);
-	request_fail(request, &cancelled);
+	transfer_request_fail(request, &cancelled);
 	pthread_mutex_unlock(&ep->lock);
 }
 
@@ -601,7 +601,7 @@ void mrg_request_result(const struct mrg_request *request,
 	*result = request->result;
 }
 
-bool request_uses(const struct mrg_request *request, uint64_t generation)
+bool transfer_request_uses(const struct mrg_request *request, uint64_t generation)
 {
 	for (uint32_t i = 0; i < request->op_count; i++)
 		if (request->ops[i].remote->generation == generation)

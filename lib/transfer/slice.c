@@ -9,7 +9,7 @@
 
 #define SEGS	8
 
-ssize_t slice_keys(const struct mrg_local *local, uint64_t addr, uint64_t length,
+ssize_t transfer_slice_keys(const struct mrg_local *local, uint64_t addr, uint64_t length,
 		   struct mrg_seg *segs, size_t cap)
 {
 	if (local->buffer)
@@ -25,12 +25,12 @@ static struct mrg_seg first_seg(const struct mrg_local *local, uint64_t from,
 	struct mrg_seg segs[SEGS];
 
 	/* A stretch of many small MRs: half of it has fewer. */
-	while (slice_keys(local, local->addr + from, length, segs, SEGS) > SEGS)
+	while (transfer_slice_keys(local, local->addr + from, length, segs, SEGS) > SEGS)
 		length /= 2;
 	return segs[0];
 }
 
-static void move_on(const struct request_op *op, struct cursor *at, uint64_t n)
+static void move_on(const struct transfer_request_op *op, struct transfer_cursor *at, uint64_t n)
 {
 	at->in_range += n;
 	at->in_op += n;
@@ -40,11 +40,11 @@ static void move_on(const struct request_op *op, struct cursor *at, uint64_t n)
 	at->in_range = 0;
 }
 
-void slice_cut(const struct request_op *op, struct cursor *at, uint64_t max,
-	       uint32_t max_sges, struct cut *cut)
+void transfer_slice_cut(const struct transfer_request_op *op, struct transfer_cursor *at, uint64_t max,
+	       uint32_t max_sges, struct transfer_cut *cut)
 {
 	uint64_t start = op->remote_addr + at->in_op - op->remote->addr;
-	const struct mrg_desc_piece *piece = remote_piece(op->remote, start);
+	const struct mrg_desc_piece *piece = transfer_remote_piece(op->remote, start);
 	uint64_t in_piece = start - piece->start, left = op->length - at->in_op;
 
 	if (left > max)
@@ -69,7 +69,7 @@ void slice_cut(const struct request_op *op, struct cursor *at, uint64_t max,
 	}
 }
 
-void slice_seek(const struct request_op *op, uint64_t offset, struct cursor *at)
+void transfer_slice_seek(const struct transfer_request_op *op, uint64_t offset, struct transfer_cursor *at)
 {
 	at->range = 0;
 	at->in_op = at->in_range = offset;

@@ -22,7 +22,7 @@
 #define PROBES		3
 #define UNACKED_MS	10000
 
-void socket_name(const struct sockaddr *addr, socklen_t length, char name[80])
+void transfer_socket_name(const struct sockaddr *addr, socklen_t length, char name[80])
 {
 	char host[NI_MAXHOST], service[NI_MAXSERV];
 
@@ -41,7 +41,7 @@ static void set(int fd, int level, int option, int value)
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-void socket_prepare(int fd)
+void transfer_socket_prepare(int fd)
 {
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -108,7 +108,7 @@ static int listen_first(const struct addrinfo *list, bool any)
 	return fd;
 }
 
-int socket_listen(struct mrg_transfer *transfer, const char *host,
+int transfer_socket_listen(struct mrg_transfer *transfer, const char *host,
 		  const char *service, unsigned int *port)
 {
 	struct addrinfo *list;
@@ -128,7 +128,7 @@ int socket_listen(struct mrg_transfer *transfer, const char *host,
 	return fd;
 }
 
-int socket_dial(struct mrg_transfer *transfer, const char *host,
+int transfer_socket_dial(struct mrg_transfer *transfer, const char *host,
 		const char *service, char peer[80])
 {
 	struct addrinfo *list;
@@ -136,7 +136,7 @@ int socket_dial(struct mrg_transfer *transfer, const char *host,
 
 	if (ret)
 		return ret;
-	socket_name(list->ai_addr, list->ai_addrlen, peer);
+	transfer_socket_name(list->ai_addr, list->ai_addrlen, peer);
 	fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	ret = fd < 0 ? -errno : 0;
 	if (!ret && connect(fd, list->ai_addr, list->ai_addrlen) &&
@@ -144,7 +144,7 @@ int socket_dial(struct mrg_transfer *transfer, const char *host,
 		ret = -errno;
 	freeaddrinfo(list);
 	if (!ret) {
-		socket_prepare(fd);
+		transfer_socket_prepare(fd);
 		return fd;
 	}
 	if (fd >= 0)
@@ -175,7 +175,7 @@ static int tx_room(struct mrg_ep *ep, size_t more, size_t most)
 	return 0;
 }
 
-int socket_flush(struct mrg_ep *ep)
+int transfer_socket_flush(struct mrg_ep *ep)
 {
 	size_t sent = 0;
 	ssize_t n;
@@ -194,11 +194,11 @@ int socket_flush(struct mrg_ep *ep)
 	if (sent)
 		memmove(ep->tx, ep->tx + sent, ep->tx_length - sent);
 	ep->tx_length -= sent;
-	control_watch(ep, ep->tx_length > 0);
+	transfer_control_watch(ep, ep->tx_length > 0);
 	return 0;
 }
 
-int socket_send(struct mrg_ep *ep, const struct message *message)
+int transfer_socket_send(struct mrg_ep *ep, const struct transfer_message *message)
 {
 	bool note = message->type == MESSAGE_NOTE;
 	int ret;
@@ -211,8 +211,8 @@ int socket_send(struct mrg_ep *ep, const struct message *message)
 		ret = tx_room(ep, MESSAGE_SMALL, TX_MAX + TX_OWN);
 	if (ret)
 		return ret;
-	ep->tx_length += message_encode(message, ep->tx + ep->tx_length);
-	return socket_flush(ep);
+	ep->tx_length += transfer_message_encode(message, ep->tx + ep->tx_length);
+	return transfer_socket_flush(ep);
 }
 
 /* ---- reading ---- */
@@ -235,20 +235,20 @@ static int rx_room(struct mrg_ep *ep, size_t wanted)
 
 /* Hands on what is whole; makes room for what is not. */
 static int take_whole(struct mrg_ep *ep,
-		      int (*take)(struct mrg_ep *ep, const struct message *message))
+		      int (*take)(struct mrg_ep *ep, const struct transfer_message *message))
 {
-	struct message message;
+	struct transfer_message message;
 	size_t at = 0;
 	ssize_t length;
 	int ret = 0;
 
 	while (!ret) {
-		length = message_length(ep->rx + at, ep->rx_length - at);
+		length = transfer_message_length(ep->rx + at, ep->rx_length - at);
 		if (length < 0)
 			return (int)length;
 		if (!length || (size_t)length > ep->rx_length - at)
 			break;
-		ret = message_decode(ep->rx + at, (size_t)length, &message);
+		ret = transfer_message_decode(ep->rx + at, (size_t)length, &message);
 		if (!ret)
 			ret = take(ep, &message);
 		at += (size_t)length;
@@ -257,12 +257,12 @@ static int take_whole(struct mrg_ep *ep,
 	ep->rx_length -= at;
 	if (ret)
 		return ret;
-	length = message_length(ep->rx, ep->rx_length);
+	length = transfer_message_length(ep->rx, ep->rx_length);
 	return length < 0 ? (int)length : rx_room(ep, (size_t)length);
 }
 
-int socket_receive(struct mrg_ep *ep,
-		   int (*take)(struct mrg_ep *ep, const struct message *message))
+int transfer_socket_receive(struct mrg_ep *ep,
+		   int (*take)(struct mrg_ep *ep, const struct transfer_message *message))
 {
 	int ret = rx_room(ep, RX_FIRST);
 	ssize_t n;

@@ -157,7 +157,7 @@ static int take_opts(struct mrg_transfer_opts *o,
 	int ret;
 
 	memset(o, 0, sizeof(*o));
-	if (mrg_opts_copy(o, sizeof(*o), given))
+	if (base_opts_copy(o, sizeof(*o), given))
 		return transfer_fail(NULL, -EINVAL, "check options",
 				     "Zero the structure and set its size.",
 				     "the options have a field that this library does not know");
@@ -254,7 +254,7 @@ int transfer_open(struct mrg_transfer **out, struct ibv_pd *pd,
 	}
 	name_self(transfer);
 	pthread_mutex_init(&transfer->lock, NULL);
-	ret = control_start(transfer);
+	ret = transfer_control_start(transfer);
 	if (ret) {
 		pthread_mutex_destroy(&transfer->lock);
 		free(transfer);
@@ -275,7 +275,7 @@ void mrg_transfer_close(struct mrg_transfer *transfer)
 {
 	if (!transfer)
 		return;
-	control_stop(transfer);
+	transfer_control_stop(transfer);
 	pthread_mutex_destroy(&transfer->lock);
 	free(transfer);
 }

@@ -57,7 +57,7 @@ struct transfer_ops {
 	/* Which of @own reaches which of @peers; 0 or -errno. */
 	int (*choose_gid)(struct ibv_context *verbs, uint8_t port,
 			  const struct transfer_gid *own, int own_count,
-			  const struct message_gid *peers, int peer_count,
+			  const struct transfer_message_gid *peers, int peer_count,
 			  int *mine, int *theirs, struct mrg_error *error);
 	struct ibv_comp_channel *(*create_channel)(struct ibv_context *verbs);
 	int (*destroy_channel)(struct ibv_comp_channel *channel);
@@ -93,15 +93,15 @@ struct transfer_limits {
 
 /* An endpoint or a listener, known to the control thread by index and serial:
  * an event that was fetched before its end finds nobody. */
-struct slot {
+struct transfer_slot {
 	uint32_t serial;
 	struct mrg_ep *ep;
 	struct mrg_listener *listener;
 };
 
 /* Which GID goes to a peer: asking costs reading the port's table in sysfs. */
-struct gid_answer {
-	struct message_gid peers[MESSAGE_GIDS];
+struct transfer_gid_answer {
+	struct transfer_message_gid peers[MESSAGE_GIDS];
 	int peer_count;
 	struct transfer_gid own;
 	int theirs;
@@ -118,9 +118,9 @@ struct mrg_transfer {
 	char name[MESSAGE_NAME];
 
 	pthread_mutex_t lock;	/* guards what follows */
-	struct slot *slots;
+	struct transfer_slot *slots;
 	size_t slot_count;
-	struct gid_answer answer;
+	struct transfer_gid_answer answer;
 	bool stop;
 
 	pthread_t thread;
@@ -142,7 +142,7 @@ struct mrg_listener {
 
 /* ---- requests ---- */
 
-struct request_op {
+struct transfer_request_op {
 	enum mrg_op_code code;
 	uint32_t local_count;
 	const struct mrg_local *local;
@@ -152,7 +152,7 @@ struct request_op {
 };
 
 /* Where the next slice is cut from. */
-struct cursor {
+struct transfer_cursor {
 	uint32_t op;
 	uint32_t range;		/* of the operation's local ones */
 	uint64_t in_range;
@@ -165,7 +165,7 @@ struct mrg_request {
 	struct mrg_request *next, *prev;	/* of those not done */
 	void *user;
 	uint64_t left;		/* bytes not confirmed */
-	struct cursor cursor;
+	struct transfer_cursor cursor;
 	uint32_t in_flight;	/* slices posted, or in a broken lane */
 	uint32_t waiting;	/* slices to be repeated */
 	uint32_t op_count;
@@ -179,11 +179,11 @@ struct mrg_request {
 	uint64_t deadline;	/* ns, NEVER */
 	uint64_t abort_at;	/* when its lanes are broken for it, NEVER */
 	size_t bytes;		/* of this allocation */
-	struct request_op ops[];
+	struct transfer_request_op ops[];
 };
 
 /* A work request: part of an operation. */
-struct slice {
+struct transfer_slice {
 	struct mrg_request *request;
 	uint64_t offset;	/* in the operation */
 	uint32_t op;
@@ -193,8 +193,8 @@ struct slice {
 };
 
 /* Slices to be repeated, first in first out. */
-struct slice_queue {
-	struct slice *slices;
+struct transfer_slice_queue {
+	struct transfer_slice *slices;
 	size_t first, count, room;
 };
 
@@ -205,7 +205,7 @@ struct slice_queue {
  * DOWN (it is destroyed) -> who connected: OFFERED (a new one, told to the
  * peer); who listened: ANSWERED (the same in answer) -> UP.
  */
-enum lane_state {
+enum transfer_lane_state {
 	LANE_NONE,
 	LANE_UP,
 	LANE_DRAINING,
@@ -214,10 +214,10 @@ enum lane_state {
 	LANE_ANSWERED,
 };
 
-struct lane {
-	enum lane_state state;
+struct transfer_lane {
+	enum transfer_lane_state state;
 	struct ibv_qp *qp;
-	struct slice *ring;	/* of what is posted */
+	struct transfer_slice *ring;	/* of what is posted */
 	uint32_t mask;
 	uint32_t head;		/* next to be posted */
 	uint32_t tail;		/* oldest not completed */
@@ -229,12 +229,12 @@ struct lane {
 	uint64_t due;		/* when its state has lasted too long */
 	bool offered;		/* @offer waits for the drain */
 	bool told;		/* MESSAGE_BROKEN was sent */
-	struct message_offer offer;
+	struct transfer_message_offer offer;
 };
 
 /* ---- endpoints ---- */
 
-enum ep_state {
+enum transfer_ep_state {
 	EP_DIALING,		/* TCP connects */
 	EP_GREETING,		/* waits for HELLO or WELCOME */
 	EP_CONFIRMING,		/* waits for READY */
@@ -242,14 +242,14 @@ enum ep_state {
 	EP_FAILED,
 };
 
-struct note {
-	struct note *next;
+struct transfer_note {
+	struct transfer_note *next;
 	size_t length;
 	uint8_t bytes[];
 };
 
-struct revocation {
-	struct revocation *next;
+struct transfer_revocation {
+	struct transfer_revocation *next;
 	uint64_t generation;
 };
 
@@ -261,12 +261,12 @@ struct mrg_ep {
 
 	/* posting and polling */
 	struct ibv_cq *cq;
-	struct lane lanes[LANES_MAX];
+	struct transfer_lane lanes[LANES_MAX];
 	uint32_t lane_count;
 	uint32_t next_lane;
 	uint32_t inline_bytes;
 	struct mrg_request *queue_first, *queue_last;	/* to be cut */
-	struct slice_queue repeat;
+	struct transfer_slice_queue repeat;
 	struct mrg_request *active;	/* all that are not done */
 	struct mrg_request *done_first, *done_last;
 	struct mrg_request *spare;	/* small ones, to be used again */
@@ -283,7 +283,7 @@ struct mrg_ep {
 	unsigned int waiters;
 
 	/* the peer */
-	enum ep_state state;
+	enum transfer_ep_state state;
 	bool dialed;		/* this side connected */
 	bool closing;
 	bool settled;		/* the peer's queue pairs are gone */
@@ -298,8 +298,8 @@ struct mrg_ep {
 	struct transfer_gid gid;
 	struct transfer_gid offered[MESSAGE_GIDS];	/* own, in HELLO */
 	uint32_t offered_count;
-	struct message_port port;	/* own */
-	struct message_port peer_port;
+	struct transfer_message_port port;	/* own */
+	struct transfer_message_port peer_port;
 	_Atomic uint64_t due;	/* when the control thread must look; set with the lock held */
 	uint64_t greet_by;	/* end of the handshake's time */
 	uint8_t *rx;
@@ -307,13 +307,13 @@ struct mrg_ep {
 	uint8_t *tx;
 	size_t tx_length, tx_room;
 	bool tx_watched;
-	struct note *note_first, *note_last;
+	struct transfer_note *note_first, *note_last;
 	size_t note_bytes;	/* with their heads: an empty note takes memory too */
 
 	/* buffers that are gone */
 	uint64_t *revoked;	/* by the peer */
 	size_t revoked_count;
-	struct revocation *to_confirm;	/* the peer waits for MESSAGE_REVOKED */
+	struct transfer_revocation *to_confirm;	/* the peer waits for MESSAGE_REVOKED */
 	uint64_t *confirmed;	/* by the peer, of ours */
 	size_t confirmed_count;
 };
@@ -336,97 +336,97 @@ uint64_t transfer_now(void);
 
 /* ---- control.c: the thread, and who it knows ---- */
 
-int control_start(struct mrg_transfer *transfer);
-void control_stop(struct mrg_transfer *transfer);
+int transfer_control_start(struct mrg_transfer *transfer);
+void transfer_control_stop(struct mrg_transfer *transfer);
 /* With transfer->lock held.  Sockets are watched for reading (and writing). */
-int control_add_ep(struct mrg_ep *ep, bool writes);
-int control_add_listener(struct mrg_listener *listener);
-void control_remove(struct mrg_transfer *transfer, size_t slot, int fd);
-void control_watch(struct mrg_ep *ep, bool writes);
+int transfer_control_add_ep(struct mrg_ep *ep, bool writes);
+int transfer_control_add_listener(struct mrg_listener *listener);
+void transfer_control_remove(struct mrg_transfer *transfer, size_t slot, int fd);
+void transfer_control_watch(struct mrg_ep *ep, bool writes);
 /* The thread is to look at @ep at @due; with ep->lock held. */
-void control_look(struct mrg_ep *ep, uint64_t due);
+void transfer_control_look(struct mrg_ep *ep, uint64_t due);
 /* The time for a handshake begins. */
-void control_greet(struct mrg_ep *ep);
+void transfer_control_greet(struct mrg_ep *ep);
 
 /* ---- socket.c: bytes between the two ---- */
 
-int socket_listen(struct mrg_transfer *transfer, const char *host,
+int transfer_socket_listen(struct mrg_transfer *transfer, const char *host,
 		  const char *service, unsigned int *port);
-int socket_dial(struct mrg_transfer *transfer, const char *host,
+int transfer_socket_dial(struct mrg_transfer *transfer, const char *host,
 		const char *service, char peer[80]);
-void socket_prepare(int fd);
-void socket_name(const struct sockaddr *addr, socklen_t length, char name[80]);
+void transfer_socket_prepare(int fd);
+void transfer_socket_name(const struct sockaddr *addr, socklen_t length, char name[80]);
 /* With ep->lock held.  0 or -errno. */
-int socket_send(struct mrg_ep *ep, const struct message *message);
-int socket_flush(struct mrg_ep *ep);
+int transfer_socket_send(struct mrg_ep *ep, const struct transfer_message *message);
+int transfer_socket_flush(struct mrg_ep *ep);
 /* Reads what is there and hands messages to @take until it fails. */
-int socket_receive(struct mrg_ep *ep,
-		   int (*take)(struct mrg_ep *ep, const struct message *message));
+int transfer_socket_receive(struct mrg_ep *ep,
+		   int (*take)(struct mrg_ep *ep, const struct transfer_message *message));
 
 /* ---- handshake.c: all with ep->lock held, by the control thread ---- */
 
-void handshake_ready(struct mrg_ep *ep, uint32_t events);
-void handshake_tick(struct mrg_ep *ep, uint64_t now);
+void transfer_handshake_ready(struct mrg_ep *ep, uint32_t events);
+void transfer_handshake_tick(struct mrg_ep *ep, uint64_t now);
 /* Who connects, before the thread knows it: its queue pairs. */
-int handshake_begin(struct mrg_ep *ep);
+int transfer_handshake_begin(struct mrg_ep *ep);
 /* The port and the GID as they are now, for a peer at @peers. */
-int handshake_port(struct mrg_ep *ep, const struct message_gid *peers,
+int transfer_handshake_port(struct mrg_ep *ep, const struct transfer_message_gid *peers,
 		   int count, int *theirs);
 
 /* The port as it is now, and the GID as it was, wherever in the table it is. */
-int handshake_same_port(struct mrg_ep *ep);
+int transfer_handshake_same_port(struct mrg_ep *ep);
 
 /* ---- endpoint.c ---- */
 
-struct mrg_ep *ep_new(struct mrg_transfer *transfer, int fd, const char *peer);
+struct mrg_ep *transfer_ep_new(struct mrg_transfer *transfer, int fd, const char *peer);
 /* What it sleeps on and is completed through.  0 or -errno, told in ep->error. */
-int ep_equip(struct mrg_ep *ep);
+int transfer_ep_equip(struct mrg_ep *ep);
 /* Nobody knows it any more, and nothing is posted. */
-void ep_free(struct mrg_ep *ep);
+void transfer_ep_free(struct mrg_ep *ep);
 /* With ep->lock held: it is of no use any more. */
-void ep_fail(struct mrg_ep *ep, int code, const char *stage, const char *remedy,
+void transfer_ep_fail(struct mrg_ep *ep, int code, const char *stage, const char *remedy,
 	     const char *cause, ...) __attribute__((format(printf, 5, 6)));
-void ep_fail_with(struct mrg_ep *ep, const struct mrg_error *error);
+void transfer_ep_fail_with(struct mrg_ep *ep, const struct mrg_error *error);
 /* Something changed: whoever sleeps looks again. */
-void ep_wake(struct mrg_ep *ep);
+void transfer_ep_wake(struct mrg_ep *ep);
 /*
  * Carries on until @holds is true.  With ep->lock held, which is let go while
  * it sleeps.  0 or -EAGAIN.
  */
-int ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *arg),
+int transfer_ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *arg),
 	     void *arg, int timeout_ms);
 
 /* ---- lane.c: with ep->lock held ---- */
 
-int lanes_create(struct mrg_ep *ep, uint32_t count, struct message_hello *hello);
+int transfer_lanes_create(struct mrg_ep *ep, uint32_t count, struct transfer_message_hello *hello);
 /* A lane that is not up: what can be dropped of failed requests is. */
-void lane_drop_failed(struct mrg_ep *ep, struct lane *lane);
-int lanes_connect(struct mrg_ep *ep, const struct message_hello *hello);
-void lane_break(struct mrg_ep *ep, struct lane *lane);
-void lane_tick(struct mrg_ep *ep, struct lane *lane, uint64_t now);
-int lane_message(struct mrg_ep *ep, const struct message *message);
-bool lanes_quiet(const struct mrg_ep *ep);
-void lanes_destroy(struct mrg_ep *ep);
+void transfer_lane_drop_failed(struct mrg_ep *ep, struct transfer_lane *lane);
+int transfer_lanes_connect(struct mrg_ep *ep, const struct transfer_message_hello *hello);
+void transfer_lane_break(struct mrg_ep *ep, struct transfer_lane *lane);
+void transfer_lane_tick(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now);
+int transfer_lane_message(struct mrg_ep *ep, const struct transfer_message *message);
+bool transfer_lanes_quiet(const struct mrg_ep *ep);
+void transfer_lanes_destroy(struct mrg_ep *ep);
 
 /* ---- gid.c ---- */
 
 /* The most wanted first. */
-void gid_sort(struct transfer_gid *gids, int count);
+void transfer_gid_sort(struct transfer_gid *gids, int count);
 
 /* By routes; and by what the two have in common alone. */
-int gid_choose(struct ibv_context *verbs, uint8_t port,
+int transfer_gid_choose(struct ibv_context *verbs, uint8_t port,
 	       const struct transfer_gid *own, int own_count,
-	       const struct message_gid *peers, int peer_count, int *mine,
+	       const struct transfer_message_gid *peers, int peer_count, int *mine,
 	       int *theirs, struct mrg_error *error);
-int gid_match(struct ibv_context *verbs, uint8_t port,
+int transfer_gid_match(struct ibv_context *verbs, uint8_t port,
 	      const struct transfer_gid *own, int own_count,
-	      const struct message_gid *peers, int peer_count, int *mine,
+	      const struct transfer_message_gid *peers, int peer_count, int *mine,
 	      int *theirs, struct mrg_error *error);
 
 /* ---- slice.c: pure ---- */
 
 /* Room for the ranges of one work request. */
-struct cut {
+struct transfer_cut {
 	struct ibv_sge *sge;
 	uint32_t sges;		/* OUT */
 	uint64_t wire;		/* OUT, the remote side's */
@@ -435,17 +435,17 @@ struct cut {
 };
 
 /**
- * slice_cut() - the next work request of an operation
+ * transfer_slice_cut() - the next work request of an operation
  * @at: moved on behind it; its op is not looked at
  * @max: bytes, at most
  */
-void slice_cut(const struct request_op *op, struct cursor *at, uint64_t max,
-	       uint32_t max_sges, struct cut *cut);
+void transfer_slice_cut(const struct transfer_request_op *op, struct transfer_cursor *at, uint64_t max,
+	       uint32_t max_sges, struct transfer_cut *cut);
 /* mrg_keys(), wherever the range is registered. */
-ssize_t slice_keys(const struct mrg_local *local, uint64_t addr, uint64_t length,
+ssize_t transfer_slice_keys(const struct mrg_local *local, uint64_t addr, uint64_t length,
 		   struct mrg_seg *segs, size_t cap);
 /* A cursor for @offset of an operation. */
-void slice_seek(const struct request_op *op, uint64_t offset, struct cursor *at);
+void transfer_slice_seek(const struct transfer_request_op *op, uint64_t offset, struct transfer_cursor *at);
 
 struct mrg_remote {
 	uint64_t addr;
@@ -454,40 +454,40 @@ struct mrg_remote {
 	size_t count;
 	struct mrg_desc_piece pieces[];
 };
-const struct mrg_desc_piece *remote_piece(const struct mrg_remote *remote,
+const struct mrg_desc_piece *transfer_remote_piece(const struct mrg_remote *remote,
 					  uint64_t start);
 
 /* ---- post.c, complete.c, request.c: with ep->lock held ---- */
 
-void post_all(struct mrg_ep *ep);
+void transfer_post_all(struct mrg_ep *ep);
 /* Polls, and posts what there is room for. */
-void ep_progress(struct mrg_ep *ep);
+void transfer_ep_progress(struct mrg_ep *ep);
 /* Polls alone. */
-void ep_drain(struct mrg_ep *ep);
+void transfer_ep_drain(struct mrg_ep *ep);
 
-int slice_queue_push(struct slice_queue *queue, const struct slice *slice);
-bool slice_queue_pop(struct slice_queue *queue, struct slice *slice);
+int transfer_slice_queue_push(struct transfer_slice_queue *queue, const struct transfer_slice *slice);
+bool transfer_slice_queue_pop(struct transfer_slice_queue *queue, struct transfer_slice *slice);
 
 /* The first cause counts.  It is done once nothing of it is in flight. */
-void request_fail(struct mrg_request *request, const struct mrg_result *cause);
-void request_fail_all(struct mrg_ep *ep, int status);
+void transfer_request_fail(struct mrg_request *request, const struct mrg_result *cause);
+void transfer_request_fail_all(struct mrg_ep *ep, int status);
 /* A slice is no longer in flight, and was not carried out: it will be repeated,
  * or its request is one less from its end. */
-void request_repeat(struct mrg_ep *ep, const struct slice *slice);
+void transfer_request_repeat(struct mrg_ep *ep, const struct transfer_slice *slice);
 /* A slice was carried out. */
-void request_confirm(struct mrg_request *request, uint32_t length);
-void request_tick(struct mrg_ep *ep, uint64_t now);
-bool request_uses(const struct mrg_request *request, uint64_t generation);
+void transfer_request_confirm(struct mrg_request *request, uint32_t length);
+void transfer_request_tick(struct mrg_ep *ep, uint64_t now);
+bool transfer_request_uses(const struct mrg_request *request, uint64_t generation);
 
 /* ---- revoke.c ---- */
 
-int revoke_message(struct mrg_ep *ep, const struct message *message);
-void revoke_confirm(struct mrg_ep *ep);
-bool revoke_names(const struct mrg_ep *ep, uint64_t generation);
+int transfer_revoke_message(struct mrg_ep *ep, const struct transfer_message *message);
+void transfer_revoke_confirm(struct mrg_ep *ep);
+bool transfer_revoke_names(const struct mrg_ep *ep, uint64_t generation);
 
 /* ---- cause.c: pure ---- */
 
 /* What a completion means: fills in status and side.  True: worth repeating. */
-bool cause_of(const struct ibv_wc *wc, struct mrg_result *result);
+bool transfer_cause_of(const struct ibv_wc *wc, struct mrg_result *result);
 
 #endif

@@ -37,7 +37,7 @@ static int list_gids(struct ibv_context *verbs, uint8_t port,
 	free(entries);
 	if (all < 0)
 		return (int)all;
-	gid_sort(gids, count);
+	transfer_gid_sort(gids, count);
 	return count;
 }
 
@@ -95,7 +95,7 @@ const struct transfer_ops transfer_ops_verbs = {
 	.query_device = ibv_query_device,
 	.query_port = query_port,
 	.list_gids = list_gids,
-	.choose_gid = gid_choose,
+	.choose_gid = transfer_gid_choose,
 	.create_channel = create_channel,
 	.destroy_channel = ibv_destroy_comp_channel,
 	.create_cq = create_cq,

@@ -88,8 +88,8 @@ static struct mrg_ep *make_ep(struct mrg_transfer *transfer)
 	ep->socket = ep->fd = ep->event = -1;
 	ep->peer_port.reads = 16;
 	ep->lane_count = 1;
-	ep->lanes[0] = (struct lane){ .state = LANE_UP, .qp = &qp, .depth = 128, .mask = 127,
-				      .ring = calloc(128, sizeof(struct slice)) };
+	ep->lanes[0] = (struct transfer_lane){ .state = LANE_UP, .qp = &qp, .depth = 128, .mask = 127,
+				      .ring = calloc(128, sizeof(struct transfer_slice)) };
 	return ep;
 }
 

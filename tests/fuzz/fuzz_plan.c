@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* libFuzzer: whatever the list and the options, the plan keeps the rules. */
 #include <stdio.h>
-#include <unit/plan_rules.h>
+#include "unit/plan_rules.h"
 
 #define MOST_ENTRIES 24
 #define MOST_PIECES 512		/* each is judged under 33 limits */

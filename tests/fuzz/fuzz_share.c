@@ -48,13 +48,13 @@ static void check_descriptor(const uint8_t *data, size_t size)
 	void *again;
 	ssize_t length;
 
-	if (mrg_share_decode(data, size, &desc, &error)) {
+	if (share_decode(data, size, &desc, &error)) {
 		must(error.code && error.cause[0], "a failure without its cause");
 		return;
 	}
 	must(desc.length && desc.skip + desc.length <= desc.bytes, "a range outside its chunks");
 	must(desc.chunks && desc.chunks <= SHARE_MAX_CHUNKS, "chunks without number");
-	length = mrg_share_encode(&desc, &again);
+	length = share_encode(&desc, &again);
 	must(length == (ssize_t)size && !memcmp(again, data, size), "a descriptor changed");
 	free(again);
 	free(desc.runs);
@@ -95,8 +95,8 @@ static void check_messages(const uint8_t *data, size_t size)
 	for (int to_server = 0; to_server < 2; to_server++) {
 		memset(&message, 0, sizeof(message));
 		memcpy(&message, data, length);
-		type = mrg_share_check_message(&message, length, to_server);
-		must(type < 0 || length == mrg_share_message_bytes((enum share_type)type,
+		type = share_check_message(&message, length, to_server);
+		must(type < 0 || length == share_message_bytes((enum share_type)type,
 			type == SHARE_CHUNKS ? message.chunks.count : 0),
 		     "a message of another length was taken");
 	}
@@ -140,8 +140,8 @@ static void drain(int fd, int wait_ms)
 
 	if (poll(&p, 1, wait_ms) <= 0)
 		return;
-	mrg_share_receive(fd, &message, fds, &count);
-	mrg_share_close_fds(fds, count);
+	share_receive(fd, &message, fds, &count);
+	share_close_fds(fds, count);
 }
 
 /* A message that is right but for what the script puts over its middle. */
@@ -149,19 +149,19 @@ static void send_request(int fd, struct script *script)
 {
 	struct share_request request = { .generation = own.generation, .batch = 8 };
 
-	mrg_share_head(&request.head, SHARE_REQUEST);
+	share_head(&request.head, SHARE_REQUEST);
 	memcpy(request.token, own.token, sizeof(request.token));
 	next_bytes(script, &request.first, sizeof(request) -
 		   offsetof(struct share_request, first));
-	mrg_share_send(fd, &request, sizeof(request), NULL, 0);
+	share_send(fd, &request, sizeof(request), NULL, 0);
 }
 
 static void send_ack(int fd, struct script *script)
 {
 	struct share_ack ack = { .next = next(script) };
 
-	mrg_share_head(&ack.head, SHARE_ACK);
-	mrg_share_send(fd, &ack, sizeof(ack), NULL, 0);
+	share_head(&ack.head, SHARE_ACK);
+	share_send(fd, &ack, sizeof(ack), NULL, 0);
 }
 
 static void send_chunks(int fd, struct script *script)
@@ -171,14 +171,14 @@ static void send_chunks(int fd, struct script *script)
 	size_t count = next(script) % (SHARE_MAX_FDS + 1);
 	size_t length;
 
-	mrg_share_head(&chunks.head, SHARE_CHUNKS);
+	share_head(&chunks.head, SHARE_CHUNKS);
 	for (uint32_t i = 0; i < SHARE_MAX_FDS; i++) {
 		chunks.chunks[i] = (struct share_chunk){ PAGE, i % CHUNKS * PAGE };
 		fds[i] = memfd;
 	}
 	next_bytes(script, chunks.chunks, sizeof(chunks.chunks));
-	length = mrg_share_message_bytes(SHARE_CHUNKS, chunks.count % (SHARE_MAX_FDS + 1));
-	mrg_share_send(fd, &chunks, length, fds, count);
+	length = share_message_bytes(SHARE_CHUNKS, chunks.count % (SHARE_MAX_FDS + 1));
+	share_send(fd, &chunks, length, fds, count);
 }
 
 static void send_raw(int fd, struct script *script)
@@ -188,7 +188,7 @@ static void send_raw(int fd, struct script *script)
 	size_t count = next(script) % 3;
 	size_t length = next_bytes(script, bytes, sizeof(bytes));
 
-	mrg_share_send(fd, bytes, length, fds, count);
+	share_send(fd, bytes, length, fds, count);
 }
 
 static void play(int fd, struct script *script)
@@ -219,7 +219,7 @@ static void check_server(struct script *script)
 	int fd;
 
 	memcpy(address.name, own.name, sizeof(address.name));
-	fd = mrg_share_connect(&address);
+	fd = share_connect(&address);
 	if (fd < 0)
 		return;
 	play(fd, script);
@@ -292,8 +292,8 @@ static void make_foreign(void)
 	pthread_t thread;
 	void *bytes;
 
-	must(!mrg_share_name(NULL, &address), "no name");
-	listener = mrg_share_listen(&address);
+	must(!share_name(NULL, &address), "no name");
+	listener = share_listen(&address);
 	fcntl(listener, F_SETFL, 0);
 	desc.runs = &run;
 	desc.run_count = 1;
@@ -301,7 +301,7 @@ static void make_foreign(void)
 	desc.generation++;
 	memcpy(desc.name, address.name, sizeof(desc.name));
 	desc.name_length = address.length;
-	foreign_length = (size_t)mrg_share_encode(&desc, &bytes);
+	foreign_length = (size_t)share_encode(&desc, &bytes);
 	foreign = bytes;
 	pthread_create(&thread, NULL, act, NULL);
 }
@@ -322,7 +322,7 @@ static void set_up(void)
 	must(!mrg_share_open(&share, &opts), "no handle");
 	must(!mrg_share_publish_memfds(share, fds, CHUNKS, &range), "no range");
 	length = mrg_range_descriptor(range, &bytes);
-	must(!mrg_share_decode(bytes, length, &own, &error), "no descriptor");
+	must(!share_decode(bytes, length, &own, &error), "no descriptor");
 	make_foreign();
 }
 

@@ -29,18 +29,18 @@ static void check_decoder(const uint8_t *data, size_t size)
 {
 	uint8_t *exact = malloc(size + 1);
 	static uint8_t again[MESSAGE_HEAD + MESSAGE_BODY];
-	struct message message, twice;
+	struct transfer_message message, twice;
 	ssize_t length;
 
 	memcpy(exact, data, size);
-	length = message_length(exact, size);
+	length = transfer_message_length(exact, size);
 	must(length <= (ssize_t)(MESSAGE_HEAD + MESSAGE_BODY), "a message without bound");
 	if (length > 0 && (size_t)length <= size &&
-	    !message_decode(exact, (size_t)length, &message)) {
+	    !transfer_message_decode(exact, (size_t)length, &message)) {
 		must(message.type && message.type < MESSAGE_TYPES, "a type that is none");
 		must(message.type == MESSAGE_NOTE || length <= MESSAGE_SMALL, "no room for it");
-		must(message_encode(&message, again) == (size_t)length, "another length");
-		must(!message_decode(again, (size_t)length, &twice), "not read again");
+		must(transfer_message_encode(&message, again) == (size_t)length, "another length");
+		must(!transfer_message_decode(again, (size_t)length, &twice), "not read again");
 	}
 	free(exact);
 }
@@ -69,14 +69,14 @@ static void over(struct script *script, void *bytes, size_t length)
 		at[next(script) % length] = next(script);
 }
 
-static void good_port(struct message_port *port)
+static void good_port(struct transfer_message_port *port)
 {
-	*port = (struct message_port){ .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
+	*port = (struct transfer_message_port){ .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
 				       .mtu = IBV_MTU_1024, .reads = 4 };
 	memcpy(port->gid, &net.nics[1].gids[0].gid, sizeof(port->gid));
 }
 
-static void good_hello(struct message_hello *hello)
+static void good_hello(struct transfer_message_hello *hello)
 {
 	good_port(&hello->port);
 	hello->gids = 1;
@@ -87,7 +87,7 @@ static void good_hello(struct message_hello *hello)
 	hello->lane[1].qpn = 1001;
 }
 
-static void good_offer(const struct mrg_ep *ep, struct message_offer *offer, uint8_t hint)
+static void good_offer(const struct mrg_ep *ep, struct transfer_message_offer *offer, uint8_t hint)
 {
 	good_port(&offer->port);
 	offer->index = hint % 2;
@@ -95,7 +95,7 @@ static void good_offer(const struct mrg_ep *ep, struct message_offer *offer, uin
 	offer->lane.qpn = 1002;
 }
 
-static void make(const struct mrg_ep *ep, struct script *script, struct message *message)
+static void make(const struct mrg_ep *ep, struct script *script, struct transfer_message *message)
 {
 	memset(message, 0, sizeof(*message));
 	message->type = 1 + next(script) % (MESSAGE_TYPES - 1);
@@ -109,7 +109,7 @@ static void make(const struct mrg_ep *ep, struct script *script, struct message 
 		message->hello.lanes %= MESSAGE_LANES + 1;
 		break;
 	case MESSAGE_NOTE:
-		message->note = (struct message_bytes){ (const uint8_t *)"note", 4 };
+		message->note = (struct transfer_message_bytes){ (const uint8_t *)"note", 4 };
 		break;
 	case MESSAGE_REFUSED:
 		message->refusal.code = -(int)next(script);
@@ -127,12 +127,12 @@ static void make(const struct mrg_ep *ep, struct script *script, struct message 
 static void say(const struct mrg_ep *ep, int fd, struct script *script)
 {
 	uint8_t bytes[MESSAGE_SMALL];
-	struct message message;
+	struct transfer_message message;
 	size_t length;
 
 	if (next(script) % 8) {
 		make(ep, script, &message);
-		length = message_encode(&message, bytes);
+		length = transfer_message_encode(&message, bytes);
 	} else {
 		length = next(script) % 64;
 		for (size_t i = 0; i < length; i++)
@@ -144,10 +144,10 @@ static void say(const struct mrg_ep *ep, int fd, struct script *script)
 
 static void tick(struct mrg_ep *ep, uint64_t now)
 {
-	handshake_tick(ep, now);
-	request_tick(ep, now);
+	transfer_handshake_tick(ep, now);
+	transfer_request_tick(ep, now);
 	for (uint32_t i = 0; i < LANES_MAX; i++)
-		lane_tick(ep, &ep->lanes[i], now);
+		transfer_lane_tick(ep, &ep->lanes[i], now);
 }
 
 static void check_ep(struct script *script, bool dialed)
@@ -156,27 +156,27 @@ static void check_ep(struct script *script, bool dialed)
 	int fds[2];
 
 	must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), "no sockets");
-	ep = ep_new(transfer, fds[0], "fuzz");
+	ep = transfer_ep_new(transfer, fds[0], "fuzz");
 	must(ep != NULL, "no endpoint");
 	pthread_mutex_lock(&ep->lock);
 	ep->dialed = dialed;
 	ep->state = EP_GREETING;
 	if (dialed)
-		must(!handshake_begin(ep), "no queue pairs");
+		must(!transfer_handshake_begin(ep), "no queue pairs");
 	for (int i = 0; i < STEPS && script->size && ep->state != EP_FAILED; i++) {
 		if (next(script) % 8)
 			say(ep, fds[1], script);
 		else
 			tick(ep, transfer_now());
-		handshake_ready(ep, EPOLLIN);
-		ep_progress(ep);
+		transfer_handshake_ready(ep, EPOLLIN);
+		transfer_ep_progress(ep);
 	}
-	ep_fail(ep, -ECANCELED, "fuzz", "", "the end");
-	for (int i = 0; i < 10 && !lanes_quiet(ep); i++)
+	transfer_ep_fail(ep, -ECANCELED, "fuzz", "", "the end");
+	for (int i = 0; i < 10 && !transfer_lanes_quiet(ep); i++)
 		tick(ep, transfer_now() + (uint64_t)i * 1000 * MS);
-	must(lanes_quiet(ep), "a lane is left");
+	must(transfer_lanes_quiet(ep), "a lane is left");
 	pthread_mutex_unlock(&ep->lock);
-	ep_free(ep);
+	transfer_ep_free(ep);
 	close(fds[1]);
 	must(!net.live_qps && !net.live_cqs && !net.overruns && !net.stray, "something is left");
 	/* Numbers of queue pairs are used once in a world. */

@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 		printf("1..0 # SKIP %s\n", dlerror());
 		return 0;
 	}
-	mrg_gpu_open_with(&gpu, NULL, &mrg_gpu_dl_loader, dir);
+	gpu_open_with(&gpu, NULL, &gpu_dl_loader, dir);
 	opts.gpu = gpu;
 	mrg_share_open(&share, &opts);
 	each_call();

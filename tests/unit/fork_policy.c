@@ -98,7 +98,7 @@ static int always(void)
 		return 1;
 	if (info.observed || !info.reliable || !info.reason[0])
 		return 2;
-	if (!fork_observe())
+	if (!region_fork_observe())
 		return 3;
 	mrg_fork_query(&info);
 	return info.observed && info.mode == MRG_FORK_MARKED ? 0 : 4;
@@ -120,7 +120,7 @@ static int never(void)
 {
 	struct mrg_fork_info info;
 
-	if (mrg_fork_apply(MRG_FORK_NEVER, &info) || fork_observe())
+	if (mrg_fork_apply(MRG_FORK_NEVER, &info) || region_fork_observe())
 		return 1;
 	mrg_fork_query(&info);
 	return info.observed && info.mode != MRG_FORK_MARKED ? 0 : 2;
@@ -138,7 +138,7 @@ static int somebody_else(void)
 
 	if (ibv_fork_init() || mrg_fork_apply(MRG_FORK_NEVER, NULL))
 		return 1;
-	fork_observe();
+	region_fork_observe();
 	mrg_fork_query(&info);
 	return info.mode == MRG_FORK_MARKED ? 0 : 2;
 }
@@ -184,7 +184,7 @@ static int environment(void)
 	setenv("MRGUARD_FORK", "never", 1);
 	if (mrg_fork_apply(MRG_FORK_ALWAYS, NULL))
 		return 2;
-	return fork_observe() ? 3 : 0;
+	return region_fork_observe() ? 3 : 0;
 }
 
 static void the_environment_comes_first(void **state)

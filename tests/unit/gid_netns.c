@@ -51,9 +51,9 @@ static void add_rail(int number)
 static void open_facts(void)
 {
 	assert_int_equal(mrg_gid_open(&facts, root), 0);
-	gid_recorded_close(facts->recorded);
+	route_gid_recorded_close(facts->recorded);
 	facts->recorded = NULL;
-	assert_int_equal(gid_netlink_open(&facts->socket), 0);
+	assert_int_equal(route_gid_netlink_open(&facts->socket), 0);
 }
 
 static int set_up(void **state)

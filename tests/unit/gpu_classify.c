@@ -59,7 +59,7 @@ static void host_memory_is_host(void **state)
 static void check_hole(bool use_ioctl, uint64_t addr, uint64_t hole)
 {
 	memset(&mem, 0, sizeof(mem));
-	assert_int_equal(mrg_host_classify(gpu, addr, 12288, use_ioctl, &mem), 0);
+	assert_int_equal(gpu_host_classify(gpu, addr, 12288, use_ioctl, &mem), 0);
 	assert_int_equal(mem.hole, hole);
 }
 
@@ -100,7 +100,7 @@ static void huge_pages_are_told_with_their_size(void **state)
 	}
 	for (int use_ioctl = 0; use_ioctl < 2; use_ioctl++) {
 		memset(&mem, 0, sizeof(mem));
-		assert_int_equal(mrg_host_classify(gpu, addr, 4 * MIB, use_ioctl, &mem), 0);
+		assert_int_equal(gpu_host_classify(gpu, addr, 4 * MIB, use_ioctl, &mem), 0);
 		assert_int_equal(mem.kind, MRG_MEM_HUGETLB);
 		assert_int_equal(mem.page_size, 2 * MIB);
 	}

@@ -118,7 +118,7 @@ static void without_device_nodes_the_driver_is_not_started(void **state)
 	struct mrg_gpu *gpu;
 
 	(void)state;
-	assert_int_equal(mrg_gpu_open_with(&gpu, NULL, &unit_loader, "/nonexistent"), 0);
+	assert_int_equal(gpu_open_with(&gpu, NULL, &unit_loader, "/nonexistent"), 0);
 	double_gpu.need_init = true;
 	assert_int_equal(mrg_gpu_devices(gpu, &list), 0);
 	assert_false(double_gpu.initialised);
@@ -139,7 +139,7 @@ static void gpus_without_a_runtime_are_found_on_the_pci_bus(void **state)
 	make_gpu(root, "0000:1b:00.0", "0x10de\n");
 	make_gpu(root, "0000:1c:00.0", "0x1002\n");
 	make_gpu(root, "0000:1d:00.0", "0x8086\n");
-	assert_int_equal(mrg_gpu_open_with(&gpu, &opts, &unit_loader, "/nonexistent"), 0);
+	assert_int_equal(gpu_open_with(&gpu, &opts, &unit_loader, "/nonexistent"), 0);
 	assert_int_equal(mrg_gpu_devices(gpu, &list), 0);
 	assert_int_equal(list.count, 2);
 	assert_string_equal(list.devices[0].vendor, "none");
@@ -152,7 +152,7 @@ static void gpus_without_a_runtime_are_found_on_the_pci_bus(void **state)
 	mrg_gpu_close(gpu);
 	/* One that CUDA shows is listed once. */
 	opts.flags = 0;
-	assert_int_equal(mrg_gpu_open_with(&gpu, &opts, &unit_loader, unit_nodes()), 0);
+	assert_int_equal(gpu_open_with(&gpu, &opts, &unit_loader, unit_nodes()), 0);
 	assert_int_equal(mrg_gpu_devices(gpu, &list), 0);
 	assert_int_equal(list.count, 2);
 	assert_string_equal(list.devices[0].vendor, "CUDA");

@@ -83,7 +83,7 @@ static void rounding_follows_the_page_size_of_the_host(void **state)
 	struct mrg_gpu *other;
 
 	(void)state;
-	assert_int_equal(mrg_gpu_open_with(&other, &opts, &unit_loader, "/"), 0);
+	assert_int_equal(gpu_open_with(&other, &opts, &unit_loader, "/"), 0);
 	assert_int_equal(mrg_gpu_export(other, addr + 65536 + 4096, 100, NULL, &out), 0);
 	assert_int_equal(out.pieces[0].buf.base, addr + 65536);
 	assert_int_equal(out.pieces[0].size, 65536);
@@ -105,7 +105,7 @@ static void on_pages_of_64_kib_an_export_is_whole_ones_and_the_iova_keeps_its_lo
 	struct mrg_gpu *other;
 
 	(void)state;
-	assert_int_equal(mrg_gpu_open_with(&other, &opts, &unit_loader, "/"), 0);
+	assert_int_equal(gpu_open_with(&other, &opts, &unit_loader, "/"), 0);
 	assert_int_equal(mrg_gpu_export(other, ptr, len, NULL, &out), 0);
 	assert_int_equal(out.count, 1);
 	assert_int_equal(out.pieces[0].buf.base, addr + 5 * 65536);
@@ -332,7 +332,7 @@ static void a_bar_smaller_than_the_range_is_named_with_both_sizes(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(root));
 	write_bars(root, 256 * MIB);
-	assert_int_equal(mrg_gpu_open_with(&other, &opts, &unit_loader, "/"), 0);
+	assert_int_equal(gpu_open_with(&other, &opts, &unit_loader, "/"), 0);
 	assert_int_equal(mrg_gpu_export(other, vmm.addr, vmm.size, NULL, &out), -ENOSPC);
 	assert_int_equal(mrg_gpu_last_error(other, &error), 0);
 	assert_non_null(strstr(error.cause, "268435456"));

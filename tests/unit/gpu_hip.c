@@ -189,7 +189,7 @@ static void managed_memory_is_refused(void **state)
  * to a release that wants a pointer to it. */
 static void round_trip(int release, bool needs_open_fd)
 {
-	struct mrg_gpu_window window;
+	struct gpu_window window;
 	struct unit_vmm vmm;
 	uint8_t key[16];
 	int fds, fd;
@@ -201,19 +201,19 @@ static void round_trip(int release, bool needs_open_fd)
 	assert_int_equal(mrg_gpu_classify(gpu, vmm.addr, vmm.size, &mem), 0);
 	fds = unit_fds();
 	memcpy(key, mem.uuid, 16);
-	assert_int_equal(mrg_gpu_window_open(gpu, GPU_HIP, key, -1, vmm.size, &window), 0);
+	assert_int_equal(gpu_window_open(gpu, GPU_HIP, key, -1, vmm.size, &window), 0);
 	for (size_t i = 0; i < mem.count; i++) {
-		assert_int_equal(mrg_gpu_export_chunk(gpu, GPU_HIP, mem.chunks[i].addr,
+		assert_int_equal(gpu_export_chunk(gpu, GPU_HIP, mem.chunks[i].addr,
 						      mem.chunks[i].id, &fd), 0);
-		assert_int_equal(mrg_gpu_window_add(&window, fd, mem.chunks[i].size), 0);
+		assert_int_equal(gpu_window_add(&window, fd, mem.chunks[i].size), 0);
 	}
-	assert_int_equal(mrg_gpu_window_settle(&window), 0);
-	assert_int_equal(mrg_gpu_window_finish(&window, true), 1);
+	assert_int_equal(gpu_window_settle(&window), 0);
+	assert_int_equal(gpu_window_finish(&window, true), 1);
 	assert_int_equal(unit_fds(), fds);
 	there = (char *)(uintptr_t)window.addr;
 	((char *)(uintptr_t)vmm.addr)[5 * MIB] = 42;
 	assert_int_equal(there[5 * MIB], 42);
-	mrg_gpu_window_close(&window);
+	gpu_window_close(&window);
 	mrg_mem_release(&mem);
 	unit_vmm_free(vmm);
 	assert_int_equal(double_live(), 0);

@@ -43,17 +43,17 @@ static int tear_down(void **arg)
 }
 
 /* What a report writes; to be freed. */
-static char *written(void (*report)(struct text *, const struct guard_state *,
+static char *written(void (*report)(struct guard_text *, const struct guard_state *,
 				    enum guard_moment))
 {
-	static struct text text;
+	static struct guard_text text;
 	FILE *file = tmpfile();
 	char *content;
 	long size;
 
-	text_start(&text, fileno(file));
+	guard_text_start(&text, fileno(file));
 	report(&text, state, GUARD_AT_END);
-	assert_int_equal(text_end(&text), 0);
+	assert_int_equal(guard_text_end(&text), 0);
 	size = lseek(fileno(file), 0, SEEK_END);
 	content = calloc(1, (size_t)size + 1);
 	assert_int_equal(pread(fileno(file), content, (size_t)size, 0), size);
@@ -159,13 +159,13 @@ static void an_event_that_is_half_written_is_not_shown(void **arg)
 
 static void a_write_that_fails_is_told(void **arg)
 {
-	static struct text text;
+	static struct guard_text text;
 	int full = open("/dev/full", O_WRONLY);
 
 	(void)arg;
-	text_start(&text, full);
+	guard_text_start(&text, full);
 	guard_report_text(&text, state, GUARD_LIVE);
-	assert_int_equal(text_end(&text), -EIO);
+	assert_int_equal(guard_text_end(&text), -EIO);
 	close(full);
 }
 
@@ -179,12 +179,12 @@ static void sizes_are_cut_not_rounded(void **arg)
 		{ 12ULL << 30, "12 GiB" }, { (12ULL << 30) - 1, "11.9 GiB" },
 		{ UINT64_MAX, "15.9 EiB" },
 	};
-	static struct text text;
+	static struct guard_text text;
 
 	(void)arg;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		text_start(&text, -1);
-		text_size(&text, cases[i].bytes);
+		guard_text_start(&text, -1);
+		guard_text_size(&text, cases[i].bytes);
 		text.buf[text.used] = '\0';
 		assert_string_equal(text.buf, cases[i].want);
 	}

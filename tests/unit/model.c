@@ -4,11 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <unit/model_naive.h>
+#include "unit/model_naive.h"
 
 #define GiB (1ULL << 30)
 #define BLOCKS 4096
-#define ALL_PAGES mrg_pages_up_to(63)
+#define ALL_PAGES model_pages_up_to(63)
 
 
 /* ---- against the reference ----------------------------------------------- */
@@ -34,32 +34,32 @@ static bool outcome_differs(const struct naive_result *naive,
 }
 
 /* All block addresses in one go, and once more from the middle. */
-static bool blocks_differ(const struct mrg_mr *mr, enum mrg_walk walk,
+static bool blocks_differ(const struct model_mr *mr, enum mrg_walk walk,
 			  const struct mrg_outcome *out, const uint64_t *naive)
 {
 	static uint64_t addrs[BLOCKS];
 	uint64_t from = out->blocks / 2;
 
-	if (mrg_mr_blocks(mr, walk, out->page_shift, 0, addrs, BLOCKS) != out->blocks ||
+	if (model_mr_blocks(mr, walk, out->page_shift, 0, addrs, BLOCKS) != out->blocks ||
 	    memcmp(addrs, naive, out->blocks * sizeof(*addrs)))
 		return true;
-	if (mrg_mr_blocks(mr, walk, out->page_shift, from, addrs, 3) !=
+	if (model_mr_blocks(mr, walk, out->page_shift, from, addrs, 3) !=
 	    (out->blocks - from < 3 ? out->blocks - from : 3))
 		return true;
 	return memcmp(addrs, naive + from, (out->blocks - from < 3 ?
 		      out->blocks - from : 3) * sizeof(*addrs)) ||
-	       mrg_mr_blocks(mr, walk, out->page_shift, out->blocks, addrs, 1);
+	       model_mr_blocks(mr, walk, out->page_shift, out->blocks, addrs, 1);
 }
 
 static bool model_differs(const struct sample *s, void *arg)
 {
 	static uint64_t naive_addrs[BLOCKS];
 	struct tally *tally = arg;
-	struct mrg_mr mr = sample_mr(s);
+	struct model_mr mr = sample_mr(s);
 	struct naive_result naive;
 	struct mrg_outcome out;
 
-	mrg_mr_judge(&mr, s->bitmap, tally->walk, &out);
+	model_mr_judge(&mr, s->bitmap, tally->walk, &out);
 	if (out.blocks > BLOCKS)
 		return false;
 	naive_run(s, tally->walk, naive_addrs, BLOCKS, &naive);
@@ -77,12 +77,12 @@ static void report_difference(struct sample *s, struct tally *tally)
 	static uint64_t addrs[BLOCKS];
 	struct naive_result naive;
 	struct mrg_outcome out;
-	struct mrg_mr mr;
+	struct model_mr mr;
 
 	sample_shrink(s, model_differs, tally);
 	sample_print(s);
 	mr = sample_mr(s);
-	mrg_mr_judge(&mr, s->bitmap, tally->walk, &out);
+	model_mr_judge(&mr, s->bitmap, tally->walk, &out);
 	naive_run(s, tally->walk, addrs, BLOCKS, &naive);
 	printf("# %s: model %s page 2^%u blocks %" PRIu64 " wrong %" PRIu64 " first 0x%" PRIx64 "\n",
 	       mrg_walk_name(tally->walk), mrg_verdict_name(out.verdict), out.page_shift,
@@ -184,12 +184,12 @@ static void walks_agree_with_reference_where_host_pages_exceed_device_pages(void
 static bool control_differs(const struct sample *s, void *arg)
 {
 	static uint64_t addrs[BLOCKS];
-	struct mrg_mr mr = sample_mr(s);
+	struct model_mr mr = sample_mr(s);
 	struct naive_result naive;
 	struct mrg_outcome out;
 
 	(void)arg;
-	mrg_mr_judge(&mr, s->bitmap, MRG_WALK_EXACT, &out);
+	model_mr_judge(&mr, s->bitmap, MRG_WALK_EXACT, &out);
 	if (out.blocks > BLOCKS)
 		return false;
 	naive_run(s, MRG_WALK_TRUNCATING, addrs, BLOCKS, &naive);
@@ -219,10 +219,10 @@ static void a_wrong_model_is_found_out_and_its_list_shrunk(void **state)
 static struct mrg_outcome judge(const struct mrg_sg *sg, size_t count, uint64_t iova,
 				uint64_t length, uint64_t bitmap, enum mrg_walk walk)
 {
-	struct mrg_mr mr = { sg, count, 0, length, iova, 4096 };
+	struct model_mr mr = { sg, count, 0, length, iova, 4096 };
 	struct mrg_outcome out;
 
-	mrg_mr_judge(&mr, bitmap, walk, &out);
+	model_mr_judge(&mr, bitmap, walk, &out);
 	return out;
 }
 
@@ -255,22 +255,22 @@ static const struct row rows[] = {
 
 static void check_row(const struct row *row, const struct mrg_sg *sg, size_t count)
 {
-	struct mrg_mr mr = { sg, count, 0, 12 * GiB, row->iova, 4096 };
+	struct model_mr mr = { sg, count, 0, 12 * GiB, row->iova, 4096 };
 	uint64_t addrs[12];
 	struct mrg_outcome out;
 
-	mrg_mr_judge(&mr, ALL_PAGES, MRG_WALK_TRUNCATING, &out);
+	model_mr_judge(&mr, ALL_PAGES, MRG_WALK_TRUNCATING, &out);
 	assert_int_equal(out.verdict, row->wrong ? MRG_WRAPS : MRG_SAFE);
 	assert_int_equal(out.page_shift, row->shift);
 	assert_int_equal(out.blocks, row->count);
 	assert_int_equal(out.wrong_blocks, row->wrong);
 	assert_int_equal(out.first_bad_offset, row->first_bad);
 	assert_int_equal(out.period, row->wrong ? 1ULL << row->shift : 0);
-	assert_int_equal(mrg_mr_blocks(&mr, MRG_WALK_TRUNCATING, row->shift, 0, addrs, 12),
+	assert_int_equal(model_mr_blocks(&mr, MRG_WALK_TRUNCATING, row->shift, 0, addrs, 12),
 			 row->count);
 	assert_memory_equal(addrs, row->blocks, row->count * sizeof(*addrs));
 
-	mrg_mr_judge(&mr, ALL_PAGES, MRG_WALK_EXACT, &out);
+	model_mr_judge(&mr, ALL_PAGES, MRG_WALK_EXACT, &out);
 	assert_int_equal(out.verdict, MRG_SAFE);
 	assert_int_equal(out.page_shift, row->shift);
 }
@@ -330,16 +330,16 @@ static const struct shape shapes[] = {
 static void check_shape(const struct shape *shape, enum mrg_walk walk,
 			const uint64_t *wanted)
 {
-	struct mrg_mr mr = { shape->sg, shape->sg[1].len ? 2 : 1, 0, shape->length,
+	struct model_mr mr = { shape->sg, shape->sg[1].len ? 2 : 1, 0, shape->length,
 			     shape->iova, 4096 };
 	uint64_t addrs[4], i;
 	struct mrg_outcome out;
 
-	mrg_mr_judge(&mr, ALL_PAGES, walk, &out);
+	model_mr_judge(&mr, ALL_PAGES, walk, &out);
 	if (out.page_shift != shape->shift || out.blocks != shape->blocks)
 		fail_msg("%s: page 2^%u, %" PRIu64 " blocks", shape->name,
 			 out.page_shift, out.blocks);
-	mrg_mr_blocks(&mr, walk, out.page_shift, 0, addrs, 4);
+	model_mr_blocks(&mr, walk, out.page_shift, 0, addrs, 4);
 	for (i = 0; i < out.blocks; i++)
 		if (addrs[i] != BASE + wanted[i])
 			fail_msg("%s: block %" PRIu64 " at 0x%" PRIx64, shape->name, i,
@@ -372,7 +372,7 @@ static void one_block_is_right_even_in_a_page_of_4_gib_or_more(void **state)
 static void narrow_walk_hangs_on_an_entry_of_nearly_4_gib(void **state)
 {
 	struct mrg_sg sg = { BASE, 0xfffff000 };
-	uint64_t iova = 0x80000000, upto31 = mrg_pages_up_to(31);
+	uint64_t iova = 0x80000000, upto31 = model_pages_up_to(31);
 
 	(void)state;
 	assert_int_equal(judge(&sg, 1, iova, sg.len, upto31, MRG_WALK_PER_ENTRY_NARROW).verdict,
@@ -428,7 +428,7 @@ static void entries_below_the_host_page_are_still_addressed_right(void **state)
 {
 	/* 64 KiB pages: the MR's pages reach three entries beyond it at each end. */
 	struct mrg_sg sg[32];
-	struct mrg_mr mr = { sg, 32, 0x3000, 0x1a000, 0x700000003000, 65536 };
+	struct model_mr mr = { sg, 32, 0x3000, 0x1a000, 0x700000003000, 65536 };
 	uint64_t addrs[32];
 	struct mrg_outcome out;
 	size_t i;
@@ -436,10 +436,10 @@ static void entries_below_the_host_page_are_still_addressed_right(void **state)
 	(void)state;
 	for (i = 0; i < 32; i++)
 		sg[i] = (struct mrg_sg){ BASE + (31 - i) * 0x3000, 0x1000 };
-	mrg_mr_judge(&mr, ALL_PAGES, MRG_WALK_EXACT, &out);
+	model_mr_judge(&mr, ALL_PAGES, MRG_WALK_EXACT, &out);
 	assert_int_equal(out.page_shift, 12);
 	assert_int_equal(out.blocks, 26);
-	assert_int_equal(mrg_mr_blocks(&mr, MRG_WALK_EXACT, 12, 0, addrs, 32), 26);
+	assert_int_equal(model_mr_blocks(&mr, MRG_WALK_EXACT, 12, 0, addrs, 32), 26);
 	for (i = 0; i < 26; i++)
 		assert_int_equal(addrs[i], sg[i + 3].addr);
 }
@@ -454,11 +454,11 @@ static void a_page_below_the_hosts_is_none_before_4fbc3a52cd4d(void **state)
 	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		for (int walk = MRG_WALK_EXACT; walk <= MRG_WALK_PER_ENTRY_NARROW; walk++) {
-			struct mrg_mr mr = { &sg, 1, 0, 1 << 20, 0x700000000000, host_pages[i] };
+			struct model_mr mr = { &sg, 1, 0, 1 << 20, 0x700000000000, host_pages[i] };
 			bool masks = walk == MRG_WALK_TRUNCATING_UNBOUNDED ||
 				     walk == MRG_WALK_PER_ENTRY_NARROW;
 
-			mrg_mr_judge(&mr, ALL_PAGES, (enum mrg_walk)walk, &out);
+			model_mr_judge(&mr, ALL_PAGES, (enum mrg_walk)walk, &out);
 			if (masks && host_pages[i] > 8192) {
 				assert_int_equal(out.verdict, MRG_REFUSED);
 				continue;
@@ -471,16 +471,16 @@ static void a_page_below_the_hosts_is_none_before_4fbc3a52cd4d(void **state)
 static void sixteen_tib_in_4_kib_blocks_takes_no_step_per_block(void **state)
 {
 	struct mrg_sg sg = { BASE + 0x1000, 1ULL << 44 };
-	struct mrg_mr mr = { &sg, 1, 0, sg.len, 0x700000000000, 4096 };
+	struct model_mr mr = { &sg, 1, 0, sg.len, 0x700000000000, 4096 };
 	struct mrg_outcome out;
 	uint64_t last;
 	clock_t start = clock();
 
 	(void)state;
-	mrg_mr_judge(&mr, ALL_PAGES, MRG_WALK_TRUNCATING, &out);
+	model_mr_judge(&mr, ALL_PAGES, MRG_WALK_TRUNCATING, &out);
 	assert_int_equal(out.page_shift, 12);
 	assert_int_equal(out.blocks, 1ULL << 32);
-	assert_int_equal(mrg_mr_blocks(&mr, MRG_WALK_TRUNCATING, 12, out.blocks - 1, &last, 1), 1);
+	assert_int_equal(model_mr_blocks(&mr, MRG_WALK_TRUNCATING, 12, out.blocks - 1, &last, 1), 1);
 	assert_int_equal(last, sg.addr + sg.len - 4096);
 	assert_true(clock() - start < CLOCKS_PER_SEC / 100);
 }

@@ -74,9 +74,9 @@ struct sample {
 	uint64_t bitmap;
 };
 
-static inline struct mrg_mr sample_mr(const struct sample *s)
+static inline struct model_mr sample_mr(const struct sample *s)
 {
-	return (struct mrg_mr){
+	return (struct model_mr){
 		.sg = s->sg,
 		.count = s->count,
 		.offset = s->offset,
@@ -206,7 +206,7 @@ static inline uint64_t add_run(struct sample *s, struct random *r, uint64_t va,
 
 static inline uint64_t random_bitmap(struct random *r, uint64_t page_size)
 {
-	uint64_t upto = mrg_pages_up_to(random_between(r, one_in(r, 4) ? 12 : 30, 63));
+	uint64_t upto = model_pages_up_to(random_between(r, one_in(r, 4) ? 12 : 30, 63));
 
 	if (one_in(r, 3))
 		upto &= random_next(r) | random_next(r);
@@ -249,12 +249,12 @@ static inline void draw_list(struct sample *s, struct random *r)
 static inline bool bound_blocks(struct sample *s, enum mrg_walk walk, uint64_t most)
 {
 	struct mrg_outcome out;
-	struct mrg_mr mr;
+	struct model_mr mr;
 	int tries;
 
 	for (tries = 0; tries < 4; tries++) {
 		mr = sample_mr(s);
-		mrg_mr_judge(&mr, s->bitmap, walk, &out);
+		model_mr_judge(&mr, s->bitmap, walk, &out);
 		if (out.blocks <= most)
 			return true;
 		s->length = (most - 1) << out.page_shift;

@@ -9,7 +9,7 @@
 #ifndef TESTS_MODEL_NAIVE_H
 #define TESTS_MODEL_NAIVE_H
 
-#include <unit/model_lists.h>
+#include "unit/model_lists.h"
 
 struct naive_umem {
 	struct mrg_sg sg[LIST_MAX_ENTRIES];

@@ -6,27 +6,27 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include "model/cut.h"
-#include <unit/model_lists.h>
+#include "unit/model_lists.h"
 
 #define LONGEST 64
 #define MOST_WITNESSES 8
 
 struct sample_rule {
-	struct mrg_cut_rule rule;
-	struct mrg_witness witness[MOST_WITNESSES];
+	struct model_cut_rule rule;
+	struct model_witness witness[MOST_WITNESSES];
 };
 
-static bool cut_allowed(const struct mrg_cut_rule *rule, uint64_t pos)
+static bool cut_allowed(const struct model_cut_rule *rule, uint64_t pos)
 {
 	return pos == rule->length || (rule->iova + pos) % rule->align == 0;
 }
 
-static bool cut_inside(const struct mrg_cut_rule *rule, uint64_t pos)
+static bool cut_inside(const struct model_cut_rule *rule, uint64_t pos)
 {
 	return pos != rule->length && rule->unit && pos % rule->unit;
 }
 
-static bool piece_safe(const struct mrg_cut_rule *rule, uint64_t start, uint64_t end)
+static bool piece_safe(const struct model_cut_rule *rule, uint64_t start, uint64_t end)
 {
 	size_t i;
 
@@ -39,7 +39,7 @@ static bool piece_safe(const struct mrg_cut_rule *rule, uint64_t start, uint64_t
 }
 
 /* The best that any plan has: cuts inside units, then pieces. */
-static bool best(const struct mrg_cut_rule *rule, size_t *inside, long *pieces)
+static bool best(const struct model_cut_rule *rule, size_t *inside, long *pieces)
 {
 	unsigned int cost[LONGEST + 1], none = ~0u, with;
 	uint64_t start, end;
@@ -65,7 +65,7 @@ static void draw(struct sample_rule *s, struct random *r)
 	uint64_t pos = 0, len;
 
 	memset(s, 0, sizeof(*s));
-	s->rule = (struct mrg_cut_rule){
+	s->rule = (struct model_cut_rule){
 		.iova = random_below(r, 40),
 		.length = random_between(r, 1, LONGEST),
 		.window = 1ULL << random_between(r, 2, 4),
@@ -79,12 +79,12 @@ static void draw(struct sample_rule *s, struct random *r)
 		len = one_in(r, 2) ? 0 : random_below(r, 12);
 		if (pos + len > s->rule.length)
 			break;
-		s->witness[s->rule.count++] = (struct mrg_witness){ pos, pos + len };
+		s->witness[s->rule.count++] = (struct model_witness){ pos, pos + len };
 		pos += len + 1;
 	}
 }
 
-static void print_rule(const struct mrg_cut_rule *rule)
+static void print_rule(const struct model_cut_rule *rule)
 {
 	size_t i;
 
@@ -96,7 +96,7 @@ static void print_rule(const struct mrg_cut_rule *rule)
 	printf("\n");
 }
 
-static const char *check_ends(const struct mrg_cut_rule *rule, const uint64_t *ends,
+static const char *check_ends(const struct model_cut_rule *rule, const uint64_t *ends,
 			      long count, size_t inside)
 {
 	uint64_t start = 0;
@@ -116,12 +116,12 @@ static const char *check_ends(const struct mrg_cut_rule *rule, const uint64_t *e
 	return inside ? "the cuts inside units are miscounted" : NULL;
 }
 
-static const char *check_rule(const struct mrg_cut_rule *rule)
+static const char *check_rule(const struct model_cut_rule *rule)
 {
 	size_t inside = 0, least_inside;
 	uint64_t *ends = NULL;
 	const char *wrong = NULL;
-	long count = mrg_cut(rule, &ends, &inside), fewest;
+	long count = model_cut(rule, &ends, &inside), fewest;
 
 	if (!best(rule, &least_inside, &fewest))
 		wrong = count == -ERANGE ? NULL : "cuts found where there are none";
@@ -162,8 +162,8 @@ static void cuts_are_the_best_of_all_possible_ones(void **state)
 static void a_first_piece_leaves_the_witness_that_the_next_one_needs(void **state)
 {
 	/* Longest pieces first would end at 64 and need 32 windows after that. */
-	static const struct mrg_witness witness[] = { { 2, 2 }, { 127, 127 } };
-	struct mrg_cut_rule rule = {
+	static const struct model_witness witness[] = { { 2, 2 }, { 127, 127 } };
+	struct model_cut_rule rule = {
 		.length = 256, .window = 4, .align = 1, .max = 128,
 		.witness = witness, .count = 2,
 	};
@@ -171,7 +171,7 @@ static void a_first_piece_leaves_the_witness_that_the_next_one_needs(void **stat
 	size_t inside;
 
 	(void)state;
-	assert_int_equal(mrg_cut(&rule, &ends, &inside), 3);
+	assert_int_equal(model_cut(&rule, &ends, &inside), 3);
 	assert_int_equal(ends[0], 126);
 	assert_int_equal(ends[1], 254);
 	free(ends);
@@ -179,17 +179,17 @@ static void a_first_piece_leaves_the_witness_that_the_next_one_needs(void **stat
 
 static void units_that_are_no_multiple_of_a_page_are_kept_whole(void **state)
 {
-	struct mrg_cut_rule rule = {
+	struct model_cut_rule rule = {
 		.iova = 0x700000000000, .length = 1ULL << 40, .window = 1ULL << 31,
 		.align = 4096, .unit = 1000, .max = 1ULL << 30,
-		.witness = &(struct mrg_witness){ 0, 1ULL << 40 }, .count = 1,
+		.witness = &(struct model_witness){ 0, 1ULL << 40 }, .count = 1,
 	};
 	uint64_t *ends;
 	size_t inside;
 	long count, i;
 
 	(void)state;
-	count = mrg_cut(&rule, &ends, &inside);
+	count = model_cut(&rule, &ends, &inside);
 	assert_true(count >= 1024);
 	assert_int_equal(inside, 0);
 	for (i = 0; i + 1 < count; i++) {
@@ -201,14 +201,14 @@ static void units_that_are_no_multiple_of_a_page_are_kept_whole(void **state)
 
 static void more_pieces_than_anyone_could_use_are_refused(void **state)
 {
-	struct mrg_cut_rule rule = {
+	struct model_cut_rule rule = {
 		.length = 1ULL << 62, .window = 1ULL << 31, .align = 4096, .max = 4096,
 	};
 	uint64_t *ends;
 	size_t inside;
 
 	(void)state;
-	assert_int_equal(mrg_cut(&rule, &ends, &inside), -E2BIG);
+	assert_int_equal(model_cut(&rule, &ends, &inside), -E2BIG);
 }
 
 int main(void)

@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <unit/model_lists.h>
-#include <unit/plan_rules.h>
+#include "unit/model_lists.h"
+#include "unit/plan_rules.h"
 
 #define GiB (1ULL << 30)
 

@@ -53,7 +53,7 @@ static inline unsigned int rule_page_shift(const struct plan_input *in, uint64_t
 	bool whole = in->opts.walk == MRG_WALK_TRUNCATING_UNBOUNDED ||
 		     in->opts.walk == MRG_WALK_PER_ENTRY_NARROW;
 	unsigned int shift = limit, least = whole ? __builtin_ctzll(page) : 12;
-	bool entries = mrg_walk_per_entry(in->opts.walk), first = true, over = false;
+	bool entries = model_walk_per_entry(in->opts.walk), first = true, over = false;
 	size_t i;
 
 	offset += in->opts.offset;
@@ -92,7 +92,7 @@ static inline const char *rule_piece_safe(const struct plan_input *in,
 					  const struct mrg_piece *piece)
 {
 	unsigned int limit = in->opts.max_page_shift, low, high, shift;
-	struct mrg_mr mr = { in->sg, in->count, in->opts.offset + piece->offset,
+	struct model_mr mr = { in->sg, in->count, in->opts.offset + piece->offset,
 			     piece->length, piece->iova, in->opts.page_size };
 	struct mrg_outcome out;
 
@@ -112,7 +112,7 @@ static inline const char *rule_piece_safe(const struct plan_input *in,
 			return "a piece gets no page";
 		if (shift > 31 && !rule_walk_is_exact(in))
 			return "a piece may get a page above 2 GiB";
-		mrg_mr_judge(&mr, mrg_pages_up_to(low), in->opts.walk == MRG_WALK_ANY ?
+		model_mr_judge(&mr, model_pages_up_to(low), in->opts.walk == MRG_WALK_ANY ?
 			     MRG_WALK_TRUNCATING : in->opts.walk, &out);
 		if (out.verdict != MRG_SAFE)
 			return "a piece is not safe by the model";

@@ -116,14 +116,14 @@ static void registrations_stay_the_same_while_buffers_come_and_go(void **state)
 static int vmas_of(const struct pool_arena *arena)
 {
 	uint64_t start = (uintptr_t)arena->map, end = start + arena->mapped;
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
+	struct host_maps_vma vma;
+	struct host_maps maps;
 	int count = 0;
 
-	assert_int_equal(mrg_maps_open(&maps, "/proc/self/maps"), 0);
-	while (mrg_maps_next(&maps, &vma) == 1)
+	assert_int_equal(host_maps_open(&maps, "/proc/self/maps"), 0);
+	while (host_maps_next(&maps, &vma) == 1)
 		count += vma.end > start && vma.start < end;
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return count;
 }
 

@@ -37,7 +37,7 @@ static struct share_descriptor example(void)
 static void encode(const struct share_descriptor *desc)
 {
 	void *out;
-	ssize_t n = mrg_share_encode(desc, &out);
+	ssize_t n = share_encode(desc, &out);
 
 	assert_true(n > 0);
 	free(bytes);
@@ -69,7 +69,7 @@ static int decode(void)
 
 	memcpy(exact, bytes, length);
 	memset(&out, 0x5a, sizeof(out));
-	ret = mrg_share_decode(exact, length, &out, &error);
+	ret = share_decode(exact, length, &out, &error);
 	free(exact);
 	if (!ret)
 		free(out.runs);
@@ -84,7 +84,7 @@ static void a_descriptor_comes_back_as_it_was(void **state)
 
 	(void)state;
 	encode(&desc);
-	assert_int_equal(mrg_share_decode(bytes, length, &out, &error), 0);
+	assert_int_equal(share_decode(bytes, length, &out, &error), 0);
 	assert_int_equal(out.kind, desc.kind);
 	assert_int_equal(out.generation, desc.generation);
 	assert_memory_equal(out.token, desc.token, sizeof(out.token));
@@ -178,9 +178,9 @@ static void foreign_bytes_are_no_descriptor(void **state)
 	struct share_descriptor out;
 
 	(void)state;
-	assert_int_equal(mrg_share_decode(zeros, sizeof(zeros), &out, &error), -EBADMSG);
-	assert_int_equal(mrg_share_decode(text, sizeof(text), &out, &error), -EBADMSG);
-	assert_int_equal(mrg_share_decode(text, 0, &out, &error), -EBADMSG);
+	assert_int_equal(share_decode(zeros, sizeof(zeros), &out, &error), -EBADMSG);
+	assert_int_equal(share_decode(text, sizeof(text), &out, &error), -EBADMSG);
+	assert_int_equal(share_decode(text, 0, &out, &error), -EBADMSG);
 	assert_non_null(strstr(error.cause, "0 bytes are no descriptor"));
 }
 
@@ -277,29 +277,29 @@ static void message_sizes_and_directions_are_checked(void **state)
 
 	(void)state;
 	memset(&m, 0, sizeof(m));
-	assert_int_equal(mrg_share_check_message(&m, 4, true), -EPROTO);
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m), true), -EPROTO);
-	mrg_share_head(&m.head, SHARE_REQUEST);
+	assert_int_equal(share_check_message(&m, 4, true), -EPROTO);
+	assert_int_equal(share_check_message(&m, sizeof(m), true), -EPROTO);
+	share_head(&m.head, SHARE_REQUEST);
 	m.request.batch = 1;
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m.request), true), SHARE_REQUEST);
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m.request) - 1, true), -EPROTO);
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m.request), false), -EPROTO);
+	assert_int_equal(share_check_message(&m, sizeof(m.request), true), SHARE_REQUEST);
+	assert_int_equal(share_check_message(&m, sizeof(m.request) - 1, true), -EPROTO);
+	assert_int_equal(share_check_message(&m, sizeof(m.request), false), -EPROTO);
 	m.request.batch = SHARE_MAX_FDS + 1;
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m.request), true), -EPROTO);
+	assert_int_equal(share_check_message(&m, sizeof(m.request), true), -EPROTO);
 	m.head.version++;
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m.request), true),
+	assert_int_equal(share_check_message(&m, sizeof(m.request), true),
 			 -EPROTONOSUPPORT);
-	mrg_share_head(&m.head, SHARE_CHUNKS);
+	share_head(&m.head, SHARE_CHUNKS);
 	m.chunks.count = SHARE_MAX_FDS + 1;
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m.chunks), false), -EPROTO);
+	assert_int_equal(share_check_message(&m, sizeof(m.chunks), false), -EPROTO);
 	m.chunks.count = 0;
-	assert_int_equal(mrg_share_check_message(&m, 16, false), -EPROTO);
-	mrg_share_head(&m.head, SHARE_ERROR);
+	assert_int_equal(share_check_message(&m, 16, false), -EPROTO);
+	share_head(&m.head, SHARE_ERROR);
 	memset(m.failure.cause, 'x', sizeof(m.failure.cause));
 	m.failure.code = 1;
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m.failure), false), -EPROTO);
+	assert_int_equal(share_check_message(&m, sizeof(m.failure), false), -EPROTO);
 	m.failure.code = -ESTALE;
-	assert_int_equal(mrg_share_check_message(&m, sizeof(m.failure), false), SHARE_ERROR);
+	assert_int_equal(share_check_message(&m, sizeof(m.failure), false), SHARE_ERROR);
 	assert_int_equal(strlen(m.failure.cause), SHARE_TEXT - 1);
 }
 

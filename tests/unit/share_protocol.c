@@ -85,7 +85,7 @@ static int begin(unsigned int timeout_ms)
 	assert_int_equal(mrg_share_publish_memfds(owner, fds, CHUNKS, &range), 0);
 	free(fds);
 	length = mrg_range_descriptor(range, &bytes);
-	assert_int_equal(mrg_share_decode(bytes, length, &desc, &error), 0);
+	assert_int_equal(share_decode(bytes, length, &desc, &error), 0);
 	return 0;
 }
 
@@ -137,7 +137,7 @@ static int dial(void)
 
 	memcpy(address.name, desc.name, sizeof(address.name));
 	do {
-		fd = mrg_share_connect(&address);
+		fd = share_connect(&address);
 	} while (fd == -EAGAIN && !usleep(1000));
 	assert_true(fd >= 0);
 	return fd;
@@ -148,7 +148,7 @@ static struct share_request request(uint32_t first, uint32_t batch)
 	struct share_request r = { .generation = desc.generation, .first = first,
 				   .batch = batch };
 
-	mrg_share_head(&r.head, SHARE_REQUEST);
+	share_head(&r.head, SHARE_REQUEST);
 	memcpy(r.token, desc.token, sizeof(r.token));
 	return r;
 }
@@ -161,10 +161,10 @@ static ssize_t hear(int fd, union share_message *message, size_t *count)
 	ssize_t length;
 
 	poll(&p, 1, 5000);
-	length = mrg_share_receive(fd, message, fds, count);
+	length = share_receive(fd, message, fds, count);
 	if (length == -ECONNRESET)
-		length = mrg_share_receive(fd, message, fds, count);
-	mrg_share_close_fds(fds, *count);
+		length = share_receive(fd, message, fds, count);
+	share_close_fds(fds, *count);
 	return length;
 }
 
@@ -184,14 +184,14 @@ static void tells(int fd, int code)
 	ssize_t length = hear(fd, &message, &count);
 
 	assert_true(length > 0);
-	assert_int_equal(mrg_share_check_message(&message, (size_t)length, false), SHARE_ERROR);
+	assert_int_equal(share_check_message(&message, (size_t)length, false), SHARE_ERROR);
 	assert_int_equal(message.failure.code, code);
 	close(fd);
 }
 
 static void say(int fd, const void *message, size_t length)
 {
-	assert_int_equal(mrg_share_send(fd, message, length, NULL, 0), 0);
+	assert_int_equal(share_send(fd, message, length, NULL, 0), 0);
 }
 
 static void garbage_ends_the_connection_and_nothing_else(void **state)
@@ -262,7 +262,7 @@ static void acknowledgements_of_nothing_are_refused(void **state)
 
 		say(fd, &r, sizeof(r));
 		assert_true(hear(fd, &message, &count) > 0);
-		mrg_share_head(&ack.head, SHARE_ACK);
+		share_head(&ack.head, SHARE_ACK);
 		say(fd, &ack, sizeof(ack));
 		/* Chunks that were under way, then the refusal. */
 		do {
@@ -284,7 +284,7 @@ static void descriptors_sent_to_the_server_are_closed(void **state)
 		many[i] = null;
 	for (int i = 0; i < 5; i++) {
 		fd = dial();
-		assert_int_equal(mrg_share_send(fd, &r, sizeof(r), many, SHARE_MAX_FDS), 0);
+		assert_int_equal(share_send(fd, &r, sizeof(r), many, SHARE_MAX_FDS), 0);
 		hangs_up(fd);
 	}
 	assert_fds(fds);
@@ -344,7 +344,7 @@ static void silent_clients_cannot_use_up_the_server(void **state)
 		silent[i] = dial();
 	assert_int_equal(import_works(), 0);
 	for (int i = 0; i < 100; i++) {
-		told += mrg_share_receive(silent[i], &message, fds, &count) > 0 &&
+		told += share_receive(silent[i], &message, fds, &count) > 0 &&
 			message.failure.code == -EBUSY;
 		close(silent[i]);
 	}
@@ -488,7 +488,7 @@ static void serve_fake(act_t act)
 	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	p.fd = fd;
 	poll(&p, 1, 5000);
-	mrg_share_receive(fd, &message, fds, &count);
+	share_receive(fd, &message, fds, &count);
 	act(fd);
 	close(fd);
 }
@@ -513,15 +513,15 @@ static int import_from(act_t act)
 	void *bytes, *arg;
 
 	fake_run = (struct share_run){ PAGE, 3 };
-	assert_int_equal(mrg_share_name(NULL, &address), 0);
-	listener = mrg_share_listen(&address);
+	assert_int_equal(share_name(NULL, &address), 0);
+	listener = share_listen(&address);
 	fake = desc;
 	fake.runs = &fake_run;
 	fake.run_count = 1;
 	fake.length = 3 * PAGE;
 	memcpy(fake.name, address.name, sizeof(fake.name));
 	fake.name_length = address.length;
-	length = mrg_share_encode(&fake, &bytes);
+	length = share_encode(&fake, &bytes);
 	memcpy(&arg, &act, sizeof(arg));
 	fds = count_fds();
 	pthread_create(&thread, NULL, fake_thread, arg);
@@ -540,7 +540,7 @@ static struct share_chunks chunks(uint32_t first, uint32_t count)
 {
 	struct share_chunks c = { .first = first, .count = count };
 
-	mrg_share_head(&c.head, SHARE_CHUNKS);
+	share_head(&c.head, SHARE_CHUNKS);
 	for (uint32_t i = 0; i < count; i++)
 		c.chunks[i] = (struct share_chunk){ PAGE, i * PAGE };
 	return c;
@@ -552,7 +552,7 @@ static void send_chunks(int fd, const struct share_chunks *c, uint32_t fds, int 
 
 	for (uint32_t i = 0; i < fds; i++)
 		many[i] = file;
-	mrg_share_send(fd, c, mrg_share_message_bytes(SHARE_CHUNKS, c->count), many, fds);
+	share_send(fd, c, share_message_bytes(SHARE_CHUNKS, c->count), many, fds);
 }
 
 static void act_right(int fd)
@@ -666,14 +666,14 @@ static void act_handle(int fd)
 {
 	struct share_handle h = { 0 };
 
-	mrg_share_head(&h.head, SHARE_HANDLE);
-	mrg_share_send(fd, &h, sizeof(h), NULL, 0);
+	share_head(&h.head, SHARE_HANDLE);
+	share_send(fd, &h, sizeof(h), NULL, 0);
 	usleep(20000);
 }
 
 static void act_junk(int fd)
 {
-	mrg_share_send(fd, "junk", 4, NULL, 0);
+	share_send(fd, "junk", 4, NULL, 0);
 	usleep(20000);
 }
 
@@ -681,7 +681,7 @@ static void act_huge(int fd)
 {
 	static char huge[65536];
 
-	mrg_share_send(fd, huge, sizeof(huge), NULL, 0);
+	share_send(fd, huge, sizeof(huge), NULL, 0);
 	usleep(20000);
 }
 
@@ -692,7 +692,7 @@ static void act_253_descriptors(int fd)
 		char bytes[CMSG_SPACE(253 * sizeof(int))];
 	} control = { 0 };
 	struct share_chunks c = chunks(0, 3);
-	struct iovec iov = { &c, mrg_share_message_bytes(SHARE_CHUNKS, 3) };
+	struct iovec iov = { &c, share_message_bytes(SHARE_CHUNKS, 3) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
 			      .msg_control = control.bytes,
 			      .msg_controllen = sizeof(control.bytes) };
@@ -711,10 +711,10 @@ static void act_refuse(int fd)
 {
 	struct share_failure f = { .code = -ENOSPC };
 
-	mrg_share_head(&f.head, SHARE_ERROR);
+	share_head(&f.head, SHARE_ERROR);
 	memset(f.cause, 'c', sizeof(f.cause));
 	memset(f.remedy, 'r', sizeof(f.remedy));
-	mrg_share_send(fd, &f, sizeof(f), NULL, 0);
+	share_send(fd, &f, sizeof(f), NULL, 0);
 	usleep(20000);
 }
 
@@ -768,13 +768,13 @@ static void more_descriptors_than_fit_are_seen_as_cut(void **state)
 	size_t count;
 
 	(void)state;
-	mrg_share_name(NULL, &address);
-	listener = mrg_share_listen(&address);
-	fd = mrg_share_connect(&address);
+	share_name(NULL, &address);
+	listener = share_listen(&address);
+	fd = share_connect(&address);
 	other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	fds = count_fds();
 	act_253_descriptors(other);
-	assert_int_equal(mrg_share_receive(fd, &message, got, &count), -EMFILE);
+	assert_int_equal(share_receive(fd, &message, got, &count), -EMFILE);
 	assert_int_equal(count, 0);
 	assert_int_equal(count_fds(), fds);
 	close(fd);
@@ -787,14 +787,14 @@ static void more_descriptors_than_fit_are_seen_as_cut(void **state)
 static void a_wait_of_any_length_fits_into_polls_int(void **state)
 {
 	(void)state;
-	assert_int_equal(mrg_share_wait_ms(0), 1);
-	assert_int_equal(mrg_share_wait_ms(5000), 5001);
-	assert_int_equal(mrg_share_wait_ms(INT_MAX - 1), INT_MAX);
+	assert_int_equal(share_wait_ms(0), 1);
+	assert_int_equal(share_wait_ms(5000), 5001);
+	assert_int_equal(share_wait_ms(INT_MAX - 1), INT_MAX);
 	for (unsigned int bit = 31; bit < 64; bit++) {
-		assert_int_equal(mrg_share_wait_ms((1ull << bit) - 1), INT_MAX);
-		assert_int_equal(mrg_share_wait_ms(1ull << bit), INT_MAX);
+		assert_int_equal(share_wait_ms((1ull << bit) - 1), INT_MAX);
+		assert_int_equal(share_wait_ms(1ull << bit), INT_MAX);
 	}
-	assert_int_equal(mrg_share_wait_ms(UINT64_MAX), INT_MAX);
+	assert_int_equal(share_wait_ms(UINT64_MAX), INT_MAX);
 }
 
 int main(void)

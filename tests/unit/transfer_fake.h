@@ -640,7 +640,7 @@ static int fake_post_send(struct ibv_qp *verbs_qp, struct ibv_send_wr *wr,
 
 static const struct transfer_ops fake_ops = {
 	.query_device = fake_query_device, .query_port = fake_query_port,
-	.list_gids = fake_list_gids, .choose_gid = gid_match,
+	.list_gids = fake_list_gids, .choose_gid = transfer_gid_match,
 	.create_channel = fake_create_channel, .destroy_channel = fake_destroy_channel,
 	.create_cq = fake_create_cq, .destroy_cq = fake_destroy_cq,
 	.poll_cq = fake_poll_cq, .notify_cq = fake_notify_cq,

@@ -278,9 +278,9 @@ static void another_service_is_told_from_mrguard(void **state)
 
 static void another_version_is_named(void **state)
 {
-	struct message message = { .type = MESSAGE_READY };
+	struct transfer_message message = { .type = MESSAGE_READY };
 	uint8_t bytes[MESSAGE_SMALL];
-	size_t length = message_encode(&message, bytes);
+	size_t length = transfer_message_encode(&message, bytes);
 
 	(void)state;
 	bytes[4]++;
@@ -289,10 +289,10 @@ static void another_version_is_named(void **state)
 
 static void a_refusal_of_another_version_is_read(void **state)
 {
-	struct message message = { .type = MESSAGE_REFUSED, .refusal = {
+	struct transfer_message message = { .type = MESSAGE_REFUSED, .refusal = {
 		.code = -EPROTONOSUPPORT, .cause = "I am\033[31m newer" } };
 	uint8_t bytes[MESSAGE_SMALL];
-	size_t length = message_encode(&message, bytes);
+	size_t length = transfer_message_encode(&message, bytes);
 
 	(void)state;
 	bytes[4]++;
@@ -301,9 +301,9 @@ static void a_refusal_of_another_version_is_read(void **state)
 
 static void a_length_out_of_bounds_is_refused(void **state)
 {
-	struct message message = { .type = MESSAGE_READY };
+	struct transfer_message message = { .type = MESSAGE_READY };
 	uint8_t bytes[MESSAGE_SMALL];
-	size_t length = message_encode(&message, bytes);
+	size_t length = transfer_message_encode(&message, bytes);
 
 	(void)state;
 	memset(bytes + 8, 0xff, 4);
@@ -312,9 +312,9 @@ static void a_length_out_of_bounds_is_refused(void **state)
 
 static void a_message_out_of_place_is_refused(void **state)
 {
-	struct message message = { .type = MESSAGE_RESUME };
+	struct transfer_message message = { .type = MESSAGE_RESUME };
 	uint8_t bytes[MESSAGE_SMALL];
-	size_t length = message_encode(&message, bytes);
+	size_t length = transfer_message_encode(&message, bytes);
 
 	(void)state;
 	meet_stranger(bytes, length, -EPROTO, "out of place");
@@ -322,7 +322,7 @@ static void a_message_out_of_place_is_refused(void **state)
 
 static void a_gid_that_was_not_offered_is_refused(void **state)
 {
-	struct message message = { .type = MESSAGE_WELCOME, .hello = {
+	struct transfer_message message = { .type = MESSAGE_WELCOME, .hello = {
 		.port = { .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
 			  .mtu = IBV_MTU_4096, .reads = 1 },
 		.taken = MESSAGE_GIDS - 1, .lanes = 1, .lane = { { 77, 1 } } } };
@@ -331,7 +331,7 @@ static void a_gid_that_was_not_offered_is_refused(void **state)
 
 	(void)state;
 	memcpy(message.hello.port.gid, &net.nics[1].gids[0].gid, 16);
-	length = message_encode(&message, bytes);
+	length = transfer_message_encode(&message, bytes);
 	meet_stranger(bytes, length, -EPROTO, "out of place");
 }
 
@@ -390,14 +390,14 @@ static void a_busy_endpoint_holds_no_handshake_up(void **state)
 
 static size_t hello(uint8_t *bytes)
 {
-	struct message message = { .type = MESSAGE_HELLO, .hello = {
+	struct transfer_message message = { .type = MESSAGE_HELLO, .hello = {
 		.port = { .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
 			  .mtu = IBV_MTU_4096, .reads = 1 },
 		.gids = 1, .lanes = 2, .lane = { { 77, 1 }, { 78, 2 } } } };
 
 	memcpy(message.hello.gid[0].gid, &net.nics[0].gids[0].gid, 16);
 	message.hello.gid[0].type = IBV_GID_TYPE_ROCE_V2;
-	return message_encode(&message, bytes);
+	return transfer_message_encode(&message, bytes);
 }
 
 /* Says @length bytes of HELLO, then hangs (or goes) */
@@ -564,14 +564,14 @@ static void no_descriptors_for_a_peer_is_told_to_it(void **state)
 /* Goes through the handshake, and says nothing more. */
 static int meet_and_hang(void)
 {
-	const struct message ready = { .type = MESSAGE_READY };
+	const struct transfer_message ready = { .type = MESSAGE_READY };
 	uint8_t bytes[MESSAGE_SMALL], welcome[MESSAGE_SMALL];
 	size_t length = hello(bytes);
 	int fd = dial();
 
 	assert_int_equal(write(fd, bytes, length), length);
 	assert_true(read(fd, welcome, sizeof(welcome)) > 0);
-	length = message_encode(&ready, bytes);
+	length = transfer_message_encode(&ready, bytes);
 	assert_int_equal(write(fd, bytes, length), length);
 	return fd;
 }
@@ -612,9 +612,9 @@ static void silent_peers_are_let_go_together(void **state)
 
 static void generation_0_names_no_buffer(void **state)
 {
-	const struct message revoke = { .type = MESSAGE_REVOKE };
+	const struct transfer_message revoke = { .type = MESSAGE_REVOKE };
 	uint8_t bytes[MESSAGE_SMALL];
-	size_t length = message_encode(&revoke, bytes);
+	size_t length = transfer_message_encode(&revoke, bytes);
 	struct mrg_error error;
 	struct mrg_ep *peer;
 	int fd, ret;

@@ -10,10 +10,10 @@
 static struct fake_sides sides;
 static struct fake_buffer local, remote;
 
-static void buffers(uint64_t length, uint64_t local_piece, uint64_t remote_piece)
+static void buffers(uint64_t length, uint64_t local_piece, uint64_t transfer_remote_piece)
 {
 	buffer_make(&local, 0, length, local_piece);
-	buffer_make(&remote, 1, length, remote_piece);
+	buffer_make(&remote, 1, length, transfer_remote_piece);
 	buffer_fill(&local, 1);
 	buffer_fill(&remote, 2);
 }

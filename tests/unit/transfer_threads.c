@@ -143,7 +143,7 @@ static void *sleep_for_note(void *arg)
 /* As a thread that polls, and gets the lock before the sleeper is awake. */
 static void note_arrives_and_another_polls(struct mrg_ep *ep)
 {
-	struct note *note = calloc(1, sizeof(*note) + 1);
+	struct transfer_note *note = calloc(1, sizeof(*note) + 1);
 
 	note->length = 1;
 	for (bool sleeps = false; !sleeps; usleep(1000)) {
@@ -156,8 +156,8 @@ static void note_arrives_and_another_polls(struct mrg_ep *ep)
 	pthread_mutex_lock(&ep->lock);
 	ep->note_first = ep->note_last = note;
 	ep->note_bytes += sizeof(*note) + note->length;
-	ep_wake(ep);
-	ep_progress(ep);
+	transfer_ep_wake(ep);
+	transfer_ep_progress(ep);
 	pthread_mutex_unlock(&ep->lock);
 }
 

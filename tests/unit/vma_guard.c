@@ -36,7 +36,7 @@ static int fresh_pieces_merge(void)
 
 	CHECK(guard);
 	CHECK(vmas_after_pieces(guard) == 1);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -84,7 +84,7 @@ static int overlaps(void)
 	}
 	dereg(guard, area, 3 * PAGE);
 	CHECK(vmas_in(area, 8 * PAGE, true) == 0);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -116,8 +116,8 @@ static int marks_of_others(void)
 	ibv_dofork_range(area + 3 * PAGE, PAGE);
 	CHECK(!page_marked(area, 3) && page_marked(area, 1));
 	CHECK(vmas_in(area, 8 * PAGE, false) == 3);
-	mrg_vma_guard_close(guard);
-	mrg_vma_guard_close(second);
+	region_vma_guard_close(guard);
+	region_vma_guard_close(second);
 	return 0;
 }
 
@@ -161,7 +161,7 @@ static int own_mark_of_a_mixed_vma(void)
 	dereg(guard, area + PAGE, PAGE);
 	dereg(guard, area, 2 * PAGE);
 	CHECK(page_marked(area, 0) && !page_marked(area, 1));
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -180,7 +180,7 @@ static int hole_at_registration(void)
 
 	CHECK(guard && area);
 	CHECK(!munmap(area + PAGE, PAGE));
-	CHECK(mrg_vma_guard_before_reg(guard, (uintptr_t)area, 3 * PAGE, &err) ==
+	CHECK(region_vma_guard_before_reg(guard, (uintptr_t)area, 3 * PAGE, &err) ==
 	      -EFAULT);
 	CHECK(strstr(err.cause, "hole") && err.code == -EFAULT);
 	CHECK(vmas_in(area, 3 * PAGE, true) == 0);
@@ -189,7 +189,7 @@ static int hole_at_registration(void)
 	dereg(guard, area, PAGE);
 	mrg_fork_query(&info);
 	CHECK(info.reliable && info.observed && info.mode == MRG_FORK_MARKED);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -207,17 +207,17 @@ static int hole_without_guard(void)
 	char *area = fresh(64);
 
 	CHECK(guard && area);
-	CHECK(fork_observe());
+	CHECK(region_fork_observe());
 	CHECK(!munmap(area + PAGE, PAGE));
 	CHECK(ibv_dontfork_range(area, 3 * PAGE));
 	/* A later registration above it stays unmarked. */
 	CHECK(!ibv_dontfork_range(area + 8 * PAGE, PAGE));
 	CHECK(!page_marked(area, 8));
-	mrg_vma_guard_after_reg(guard, (uintptr_t)area, 3 * PAGE, -ENOMEM);
+	region_vma_guard_after_reg(guard, (uintptr_t)area, 3 * PAGE, -ENOMEM);
 	mrg_fork_query(&info);
 	CHECK(!info.reliable);
 	CHECK(strstr(info.reason, "counts are wrong"));
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -234,13 +234,13 @@ static int provider_failure(void)
 	char *area = fresh(4);
 
 	CHECK(guard && area);
-	CHECK(!mrg_vma_guard_before_reg(guard, (uintptr_t)area, PAGE, NULL));
+	CHECK(!region_vma_guard_before_reg(guard, (uintptr_t)area, PAGE, NULL));
 	CHECK(!ibv_dontfork_range(area, PAGE));
 	CHECK(!ibv_dofork_range(area, PAGE));
-	mrg_vma_guard_after_reg(guard, (uintptr_t)area, PAGE, -ENOMEM);
+	region_vma_guard_after_reg(guard, (uintptr_t)area, PAGE, -ENOMEM);
 	mrg_fork_query(&info);
 	CHECK(info.reliable);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -264,7 +264,7 @@ static int hole_at_deregistration(void)
 	CHECK(!page_marked(area, 0) && !page_marked(area, 2));
 	mrg_fork_query(&info);
 	CHECK(info.reliable);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -309,9 +309,9 @@ static int at_the_limit(void)
 	dereg(guard, area + PAGE, PAGE);
 	filler = fill_vmas(8, &size);
 	CHECK(filler);
-	CHECK(!mrg_vma_guard_headroom(guard, &room));
+	CHECK(!region_vma_guard_headroom(guard, &room));
 	CHECK(room.limit - room.count < 12);
-	CHECK(mrg_vma_guard_before_reg(guard, (uintptr_t)area + PAGE, PAGE, &err) ==
+	CHECK(region_vma_guard_before_reg(guard, (uintptr_t)area + PAGE, PAGE, &err) ==
 	      -ENOSPC);
 	CHECK(strstr(err.cause, "max_map_count") && strstr(err.remedy, "mrguard vma"));
 	CHECK(vmas_in(area, 8 * PAGE, true) == 0);
@@ -322,7 +322,7 @@ static int at_the_limit(void)
 	CHECK(vmas_in(area, 8 * PAGE, false) == 1);
 	mrg_fork_query(&info);
 	CHECK(info.reliable);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -372,7 +372,7 @@ static int dereg_at_the_limit(void)
 	dereg(guard, area + 6 * PAGE, PAGE);
 	dereg(guard, area + 2 * PAGE, 2 * PAGE);
 	CHECK(vmas_in(area, 8 * PAGE, false) == 1);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -407,7 +407,7 @@ static int untouched(void)
 	CHECK(vmas_in(readonly, 4 * PAGE, false) == 1);
 	CHECK(vmas_in(shared, 4 * PAGE, false) == 1);
 	CHECK(vmas_in(written, 4 * PAGE, false) == 1);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 
@@ -422,14 +422,14 @@ static int not_marking(void)
 	struct mrg_vma_guard *guard = NULL;
 	char *area = fresh(3);
 
-	CHECK(!mrg_vma_guard_open(&guard, NULL, MRG_FORK_NEVER, 0) && area);
+	CHECK(!region_vma_guard_open(&guard, NULL, MRG_FORK_NEVER, 0) && area);
 	CHECK(!munmap(area + PAGE, PAGE));
 	/* A hole is the kernel's to refuse where no count can go wrong. */
-	CHECK(!mrg_vma_guard_before_reg(guard, (uintptr_t)area, 3 * PAGE, NULL));
-	mrg_vma_guard_after_reg(guard, (uintptr_t)area, 3 * PAGE, 0);
-	mrg_vma_guard_after_dereg(guard, (uintptr_t)area, 3 * PAGE, 0);
+	CHECK(!region_vma_guard_before_reg(guard, (uintptr_t)area, 3 * PAGE, NULL));
+	region_vma_guard_after_reg(guard, (uintptr_t)area, 3 * PAGE, 0);
+	region_vma_guard_after_dereg(guard, (uintptr_t)area, 3 * PAGE, 0);
 	CHECK(vmas_in(area, 3 * PAGE, true) == 0);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 

@@ -53,7 +53,7 @@ static inline struct mrg_vma_guard *guard_of(uint64_t floor)
 {
 	struct mrg_vma_guard *guard = NULL;
 
-	if (mrg_vma_guard_open(&guard, NULL, MRG_FORK_ALWAYS, floor))
+	if (region_vma_guard_open(&guard, NULL, MRG_FORK_ALWAYS, floor))
 		return NULL;
 	return guard;
 }
@@ -61,20 +61,20 @@ static inline struct mrg_vma_guard *guard_of(uint64_t floor)
 static inline int reg(struct mrg_vma_guard *guard, void *addr, size_t len)
 {
 	uint64_t at = (uintptr_t)addr;
-	int ret = mrg_vma_guard_before_reg(guard, at, len, NULL);
+	int ret = region_vma_guard_before_reg(guard, at, len, NULL);
 
 	if (ret)
 		return ret;
 	errno = 0;
 	ret = ibv_dontfork_range(addr, len) ? -errno : 0;
-	mrg_vma_guard_after_reg(guard, at, len, ret);
+	region_vma_guard_after_reg(guard, at, len, ret);
 	return ret;
 }
 
 static inline void dereg(struct mrg_vma_guard *guard, void *addr, size_t len)
 {
 	ibv_dofork_range(addr, len);
-	mrg_vma_guard_after_dereg(guard, (uintptr_t)addr, len, 0);
+	region_vma_guard_after_dereg(guard, (uintptr_t)addr, len, 0);
 }
 
 static inline char *fresh(size_t pages)
@@ -89,17 +89,17 @@ static inline char *fresh(size_t pages)
 static inline long vmas_in(void *start, size_t len, bool marked)
 {
 	uint64_t from = (uintptr_t)start, to = from + len;
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
+	struct host_maps_vma vma;
+	struct host_maps maps;
 	long count = 0;
 
-	if (mrg_maps_open(&maps, "/proc/self/smaps"))
+	if (host_maps_open(&maps, "/proc/self/smaps"))
 		return -1;
-	while (mrg_maps_next(&maps, &vma) == 1)
+	while (host_maps_next(&maps, &vma) == 1)
 		if (vma.end > from && vma.start < to &&
-		    (!marked || vma.flags & MRG_MF_DONTCOPY))
+		    (!marked || vma.flags & HOST_MF_DONTCOPY))
 			count++;
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return count;
 }
 

@@ -53,7 +53,7 @@ static int in_threads(void)
 	CHECK(vmas_in(area, 64 * PAGE, true) == 0);
 	mrg_fork_query(&info);
 	CHECK(info.reliable);
-	mrg_vma_guard_close(guard);
+	region_vma_guard_close(guard);
 	return 0;
 }
 

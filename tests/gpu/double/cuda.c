@@ -80,7 +80,7 @@ static int cuda_error_name(int result, const char **name)
 	return 0;
 }
 
-static struct mrg_gpu_calls calls = {
+static struct gpu_calls calls = {
 	.error_name = cuda_error_name,
 	.attribute = double_attribute,
 	.address_range = cuda_address_range,
@@ -109,7 +109,7 @@ static struct mrg_gpu_calls calls = {
 	.version = cuda_version,
 };
 
-static struct cuda_calls cuda = {
+static struct gpu_cuda_calls cuda = {
 	.attributes = double_attributes,
 	.device_attribute = cuda_attribute,
 	.ctx_current = double_ctx_current,

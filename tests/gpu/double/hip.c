@@ -36,7 +36,7 @@ static int memory_type(uint32_t cuda_type, bool managed)
 	return managed ? 3 : (int)cuda_type;
 }
 
-static int hip_pointer(struct hip_pointer *p, const void *ptr)
+static int hip_pointer(struct gpu_hip_pointer *p, const void *ptr)
 {
 	uint64_t addr = (uint64_t)(uintptr_t)ptr, type = 0, managed = 0, device = 0;
 
@@ -187,7 +187,7 @@ static int hsa_info(int attribute, void *value)
 	return 0;
 }
 
-static struct mrg_gpu_calls calls = {
+static struct gpu_calls calls = {
 	.attribute = hip_attribute,
 	.address_range = hip_address_range,
 	.dmabuf = hip_dmabuf,
@@ -215,7 +215,7 @@ static struct mrg_gpu_calls calls = {
 	.version = hip_version,
 };
 
-static struct hip_calls hip = {
+static struct gpu_hip_calls hip = {
 	.pointer = hip_pointer,
 	.get_device = hip_get_device,
 	.set_device = hip_set_device,
@@ -224,7 +224,7 @@ static struct hip_calls hip = {
 	.error_name = hip_error_name,
 };
 
-static struct hsa_calls hsa = {
+static struct gpu_hsa_calls hsa = {
 	.export_dmabuf = hsa_export,
 	.close_dmabuf = hsa_close,
 	.system_info = hsa_info,

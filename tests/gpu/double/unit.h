@@ -62,7 +62,7 @@ static void *unit_sym(void *library, const char *name)
 	return NULL;
 }
 
-static const struct mrg_gpu_loader unit_loader = { unit_open, unit_sym };
+static const struct gpu_loader unit_loader = { unit_open, unit_sym };
 
 /* A folder with the device nodes that drivers are started for. */
 static char unit_nodes_path[] = "/tmp/mrguard-nodes-XXXXXX";
@@ -101,7 +101,7 @@ static inline struct mrg_gpu *unit_gpu(uint32_t flags)
 				     .sysfs = "/nonexistent" };
 	struct mrg_gpu *gpu;
 
-	assert_int_equal(mrg_gpu_open_with(&gpu, &opts, &unit_loader, unit_nodes()), 0);
+	assert_int_equal(gpu_open_with(&gpu, &opts, &unit_loader, unit_nodes()), 0);
 	return gpu;
 }
 

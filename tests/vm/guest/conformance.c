@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include <mrguard/host.h>
-#include <unit/model_lists.h>
+#include "unit/model_lists.h"
 
 #define MOST_BLOCKS (1u << 16)
 #define FULL_LISTS 100000
@@ -35,7 +35,7 @@ struct answer {
 	struct mrg_kernel_blocks blocks;
 };
 
-static void ask_kernel(const struct mrg_mr *mr, uint64_t bitmap, struct answer *a)
+static void ask_kernel(const struct model_mr *mr, uint64_t bitmap, struct answer *a)
 {
 	a->count = mrg_dev_blocks(dev, mr->sg, mr->count, mr->iova, mr->offset, mr->length,
 				  bitmap, 0, a->addrs, MOST_BLOCKS, &a->blocks);
@@ -54,14 +54,14 @@ static bool numbers_differ(const struct mrg_outcome *out, const struct mrg_kerne
 	       k->endless != (out->verdict == MRG_HANGS);
 }
 
-static bool addresses_differ(const struct mrg_mr *mr, enum mrg_walk walk,
+static bool addresses_differ(const struct model_mr *mr, enum mrg_walk walk,
 			     const struct mrg_outcome *out, const struct answer *a)
 {
 	static uint64_t addrs[MOST_BLOCKS];
 
 	if (out->verdict == MRG_REFUSED)
 		return a->count;
-	return mrg_mr_blocks(mr, walk, out->page_shift, 0, addrs, MOST_BLOCKS) !=
+	return model_mr_blocks(mr, walk, out->page_shift, 0, addrs, MOST_BLOCKS) !=
 	       (size_t)a->count ||
 	       memcmp(addrs, a->addrs, (size_t)a->count * sizeof(*addrs));
 }
@@ -71,17 +71,17 @@ struct comparison {
 	unsigned long blocks, wide, wrong, refused;
 };
 
-static bool mr_differs(const struct mrg_mr *mr, uint64_t bitmap, struct comparison *c)
+static bool mr_differs(const struct model_mr *mr, uint64_t bitmap, struct comparison *c)
 {
 	static struct answer answer;
 	struct mrg_outcome out;
 
-	mrg_mr_judge(mr, bitmap, c->walk, &out);
+	model_mr_judge(mr, bitmap, c->walk, &out);
 	if (out.blocks > MOST_BLOCKS)
 		return false;
 	ask_kernel(mr, bitmap, &answer);
 	c->blocks += out.blocks;
-	c->wide += out.page_shift >= MRG_WIDE_SHIFT;
+	c->wide += out.page_shift >= MODEL_WIDE_SHIFT;
 	c->wrong += answer.blocks.wrong != 0;
 	c->refused += out.verdict == MRG_REFUSED;
 	return numbers_differ(&out, &answer.blocks) ||
@@ -90,7 +90,7 @@ static bool mr_differs(const struct mrg_mr *mr, uint64_t bitmap, struct comparis
 
 static bool sample_differs(const struct sample *s, void *arg)
 {
-	struct mrg_mr mr = sample_mr(s);
+	struct model_mr mr = sample_mr(s);
 
 	return mr_differs(&mr, s->bitmap, arg);
 }
@@ -98,10 +98,10 @@ static bool sample_differs(const struct sample *s, void *arg)
 static void show_difference(const struct sample *s, enum mrg_walk walk)
 {
 	static struct answer a;
-	struct mrg_mr mr = sample_mr(s);
+	struct model_mr mr = sample_mr(s);
 	struct mrg_outcome out;
 
-	mrg_mr_judge(&mr, s->bitmap, walk, &out);
+	model_mr_judge(&mr, s->bitmap, walk, &out);
 	ask_kernel(&mr, s->bitmap, &a);
 	sample_print(s);
 	printf("# model:  page 2^%u, blocks %" PRIu64 ", wrong %" PRIu64 ", first at 0x%" PRIx64 ", %s\n",
@@ -156,14 +156,14 @@ static void model_and_kernel_agree_on_random_and_adversarial_lists(void **state)
 }
 
 /* A list of many entries: contiguous stretches, breaks, or none of either. */
-static void draw_long(struct mrg_sg *sg, struct mrg_mr *mr, struct random *r)
+static void draw_long(struct mrg_sg *sg, struct model_mr *mr, struct random *r)
 {
 	uint64_t len = page << random_below(r, 12), addr = 0, va;
 	uint64_t breaks = random_between(r, 1, 1000);
 	unsigned int k = random_between(r, 12, 36);
 	size_t i;
 
-	*mr = (struct mrg_mr){
+	*mr = (struct model_mr){
 		.sg = sg,
 		.count = random_between(r, 1000, LONG_ENTRIES),
 		.iova = (random_next(r) >> 17) & ~(page - 1),
@@ -186,13 +186,13 @@ static void model_and_kernel_agree_on_lists_of_thousands_of_entries(void **state
 	struct random r = { random_seed() };
 	struct mrg_outcome out;
 	uint64_t bitmap;
-	struct mrg_mr mr;
+	struct model_mr mr;
 
 	(void)state;
 	while (n--) {
 		draw_long(sg, &mr, &r);
-		bitmap = mrg_pages_up_to(random_between(&r, 12, 63));
-		mrg_mr_judge(&mr, bitmap, info.walk, &out);
+		bitmap = model_pages_up_to(random_between(&r, 12, 63));
+		model_mr_judge(&mr, bitmap, info.walk, &out);
 		if (out.blocks > MOST_BLOCKS)
 			mr.length = (MOST_BLOCKS - 1ULL) << out.page_shift;
 		if (mr_differs(&mr, bitmap, &c))
@@ -212,7 +212,7 @@ static bool single_is_told_apart(const struct sample *s, const struct mrg_outcom
 	if (info.walk != MRG_WALK_TRUNCATING || single->verdict != MRG_WRAPS)
 		return true;
 	return !mrg_dev_blocks(dev, s->sg, s->count, s->iova, s->offset, s->length,
-			       mrg_pages_up_to(single->page_shift), 0, NULL, 0, &k) &&
+			       model_pages_up_to(single->page_shift), 0, NULL, 0, &k) &&
 	       k.page_size == 1ULL << single->page_shift &&
 	       k.wrong == single->wrong_blocks && k.first_wrong == single->first_bad_offset;
 }
@@ -227,10 +227,10 @@ static bool piece_is_right(const struct sample *s, const struct mrg_piece *piece
 		return true;
 	for (i = 0; i < sizeof(limits) / sizeof(*limits); i++)
 		if (mrg_dev_blocks(dev, s->sg, s->count, piece->iova, s->offset + piece->offset,
-				   piece->length, mrg_pages_up_to(limits[i]), 0, NULL, 0, &k) ||
+				   piece->length, model_pages_up_to(limits[i]), 0, NULL, 0, &k) ||
 		    k.wrong || k.endless || k.walked != k.total_blocks ||
 		    k.page_size != 1ULL << piece->outcome.page_shift ||
-		    k.page_size > MRG_WINDOW)
+		    k.page_size > MODEL_WINDOW)
 			return false;
 	return true;
 }
@@ -282,11 +282,11 @@ static void no_kernel_is_asked_about_an_mr_across_bit_63(void **state)
 
 	(void)state;
 	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - page, 0, 2 * page,
-					mrg_pages_up_to(63), 0, NULL, 0, &k), -EINVAL);
+					model_pages_up_to(63), 0, NULL, 0, &k), -EINVAL);
 	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - page, 0, page,
-					mrg_pages_up_to(63), 0, NULL, 0, &k), 0);
+					model_pages_up_to(63), 0, NULL, 0, &k), 0);
 	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line, 0, page,
-					mrg_pages_up_to(63), 0, NULL, 0, &k), 0);
+					model_pages_up_to(63), 0, NULL, 0, &k), 0);
 }
 
 /* The comparison itself: a model of the other walk must not pass. */

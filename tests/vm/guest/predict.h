@@ -12,7 +12,7 @@
 #include "tools/verify.h"
 
 struct prediction {
-	struct mrg_mr mr;		/* the model's: list, iova, length */
+	struct model_mr mr;		/* the model's: list, iova, length */
 	enum mrg_walk walk;
 	struct mrg_outcome outcome;
 };
@@ -27,7 +27,7 @@ static inline void predict(struct prediction *p, const struct mrg_sg *sg,
 			.page_size = (uint64_t)sysconf(_SC_PAGESIZE) },
 		.walk = truncating ? MRG_WALK_TRUNCATING : MRG_WALK_EXACT,
 	};
-	mrg_mr_judge(&p->mr, mrg_pages_up_to(max_page_shift), p->walk, &p->outcome);
+	model_mr_judge(&p->mr, model_pages_up_to(max_page_shift), p->walk, &p->outcome);
 }
 
 /* Where byte @at of the list really is, and how many follow it there. */
@@ -50,7 +50,7 @@ static inline uint64_t walked_address(const struct prediction *p, uint64_t at,
 	uint64_t page = 1ULL << shift, iova = p->mr.iova + at, addr = 0;
 	uint64_t block = (iova >> shift) - (p->mr.iova >> shift);
 
-	mrg_mr_blocks(&p->mr, p->walk, shift, block, &addr, 1);
+	model_mr_blocks(&p->mr, p->walk, shift, block, &addr, 1);
 	*run = page - (iova & (page - 1));
 	return addr + (iova & (page - 1));
 }

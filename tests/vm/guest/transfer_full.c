@@ -69,7 +69,7 @@ static size_t hello(unsigned char *bytes)
 static void half_client(size_t length, bool ready)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(pair.port)) };
-	struct message message = { .type = MESSAGE_READY };
+	struct transfer_message message = { .type = MESSAGE_READY };
 	unsigned char bytes[MESSAGE_SMALL], answer[MESSAGE_SMALL];
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
@@ -79,7 +79,7 @@ static void half_client(size_t length, bool ready)
 	    write(fd, bytes, length) != (ssize_t)length)
 		_exit(1);
 	if (ready && read(fd, answer, sizeof(answer)) > 0 &&
-	    write(fd, bytes, message_encode(&message, bytes)) < 0)
+	    write(fd, bytes, transfer_message_encode(&message, bytes)) < 0)
 		_exit(1);
 	kill(getppid(), SIGUSR1);
 	pause();

@@ -124,7 +124,7 @@ static void listen_in_silence(void)
 /* Says HELLO to a's listener at port @at, is made welcome, and says nothing more. */
 static int64_t greet(const struct order *order)
 {
-	struct message message = { .type = MESSAGE_HELLO };
+	struct transfer_message message = { .type = MESSAGE_HELLO };
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)order->at) };
 	unsigned char bytes[MESSAGE_SMALL];
 	size_t length = kit_hello((const unsigned char[]){ 192, 0, 2, 2 }, bytes);
@@ -135,7 +135,7 @@ static int64_t greet(const struct order *order)
 	    write(fd, bytes, length) != (ssize_t)length)
 		return -1;
 	length = (size_t)recv(fd, bytes, sizeof(bytes), 0);
-	return message_decode(bytes, length, &message) || message.type != MESSAGE_WELCOME;
+	return transfer_message_decode(bytes, length, &message) || message.type != MESSAGE_WELCOME;
 }
 
 static void send_description(void)

@@ -248,7 +248,7 @@ static inline int kit_move(struct mrg_ep *ep, const struct mrg_op *ops, size_t c
 /* What a client with one lane at @ipv4 says first. */
 static inline size_t kit_hello(const unsigned char ipv4[4], unsigned char *bytes)
 {
-	struct message message = { .type = MESSAGE_HELLO, .hello = {
+	struct transfer_message message = { .type = MESSAGE_HELLO, .hello = {
 		.port = { .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
 			  .mtu = IBV_MTU_1024, .reads = 1 },
 		.gids = 1, .lanes = 1, .lane = { { 4242, 7 } } } };
@@ -256,7 +256,7 @@ static inline size_t kit_hello(const unsigned char ipv4[4], unsigned char *bytes
 	message.hello.gid[0].type = IBV_GID_TYPE_ROCE_V2;
 	memset(message.hello.gid[0].gid + 10, 0xff, 2);
 	memcpy(message.hello.gid[0].gid + 12, ipv4, 4);
-	return message_encode(&message, bytes);
+	return transfer_message_encode(&message, bytes);
 }
 
 /* Lines that `rdma resource` has for @what ("qp", "mr", "cq"), devices together. */

@@ -119,7 +119,7 @@ static int mrguard_pair(void *arg)
 
 static int look_at_room(void *arg)
 {
-	return mrg_vma_guard_room(((struct bench *)arg)->guard, NULL);
+	return region_vma_guard_room(((struct bench *)arg)->guard, NULL);
 }
 
 static int pool_pair(void *arg)
@@ -136,7 +136,7 @@ static int open_bench(struct bench *b)
 	struct ibv_context *device = kit_open_device();
 
 	CHECK(device && !mrg_dev_open(&dev));
-	CHECK(!mrg_vma_guard_open(&b->guard, dev, MRG_FORK_AUTO, 0));
+	CHECK(!region_vma_guard_open(&b->guard, dev, MRG_FORK_AUTO, 0));
 	CHECK(!mrg_open(&b->ctx, device, NULL));
 	b->pd = ibv_alloc_pd(device);
 	b->area = kit_map(SIZE / KIT_PAGE);

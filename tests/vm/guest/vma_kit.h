@@ -144,17 +144,17 @@ static inline char *kit_map(size_t pages)
 static inline long kit_vmas(const void *start, size_t len, bool marked)
 {
 	uint64_t from = (uintptr_t)start, to = from + len;
-	struct mrg_maps_vma vma;
-	struct mrg_maps maps;
+	struct host_maps_vma vma;
+	struct host_maps maps;
 	long count = 0;
 
-	if (mrg_maps_open(&maps, "/proc/self/smaps"))
+	if (host_maps_open(&maps, "/proc/self/smaps"))
 		return -1;
-	while (mrg_maps_next(&maps, &vma) == 1)
+	while (host_maps_next(&maps, &vma) == 1)
 		if (vma.end > from && vma.start < to &&
-		    (!marked || vma.flags & MRG_MF_DONTCOPY))
+		    (!marked || vma.flags & HOST_MF_DONTCOPY))
 			count++;
-	mrg_maps_close(&maps);
+	host_maps_close(&maps);
 	return count;
 }
 
