@@ -27,18 +27,18 @@
 
 /* cdd30ebb1b9f (6.13): the namespace became a string. */
 #ifdef MRG_HAVE_NS_STRING
-#define MRG_IMPORT_DMA_BUF	MODULE_IMPORT_NS("DMA_BUF")
+#define MRG_IMPORT_DMA_BUF MODULE_IMPORT_NS("DMA_BUF")
 #else
-#define MRG_IMPORT_DMA_BUF	MODULE_IMPORT_NS(DMA_BUF)
+#define MRG_IMPORT_DMA_BUF MODULE_IMPORT_NS(DMA_BUF)
 #endif
 
 /* 7.1 renamed the importer's callback; until then a dynamic importer had to
  * have one.
  */
 #ifdef MRG_HAVE_INVALIDATE_MAPPINGS
-#define mrg_invalidate		invalidate_mappings
+#define mrg_invalidate invalidate_mappings
 #else
-#define mrg_invalidate		move_notify
+#define mrg_invalidate move_notify
 #endif
 
 /*
@@ -52,8 +52,7 @@ static inline bool mrg_driver_managed_dma(struct pci_dev *pdev)
 #else
 	const char *name = pdev->dev.driver->name;
 
-	return strstr(name, "vfio") || !strcmp(name, "pci-stub") ||
-	       !strcmp(name, "pciback");
+	return strstr(name, "vfio") || !strcmp(name, "pci-stub") || !strcmp(name, "pciback");
 #endif
 }
 
@@ -78,8 +77,8 @@ static inline bool mrg_same_name(struct vm_area_struct *a, struct vm_area_struct
 static inline struct user_namespace *mrg_user_ns(struct task_struct *task)
 {
 #ifdef MRG_HAVE_EXEC_STATE
-	return rcu_dereference_protected(task->exec_state,
-					 lockdep_is_held(&task->alloc_lock))->user_ns;
+	return rcu_dereference_protected(task->exec_state, lockdep_is_held(&task->alloc_lock))
+		->user_ns;
 #else
 	return task->mm->user_ns;
 #endif
@@ -87,9 +86,9 @@ static inline struct user_namespace *mrg_user_ns(struct task_struct *task)
 
 /* Flags by which VMAs may differ and merge all the same. */
 #ifdef VM_MAYBE_GUARD
-#define MRG_VM_STICKY	(VM_SOFTDIRTY | VM_MAYBE_GUARD)	/* 7.x */
+#define MRG_VM_STICKY (VM_SOFTDIRTY | VM_MAYBE_GUARD) /* 7.x */
 #else
-#define MRG_VM_STICKY	VM_SOFTDIRTY
+#define MRG_VM_STICKY VM_SOFTDIRTY
 #endif
 
 #endif /* MRG_COMPAT_H */

@@ -78,8 +78,8 @@ static const struct dma_buf_attach_ops mrg_attach_ops = {
  * Until 6.15 a static exporter's buffer is mapped by the attach already, so
  * both are timed.
  */
-static int look_attached(struct mrg_view *view, struct dma_buf_attachment *attach,
-			 u64 attach_ns, mrg_look_fn look, void *arg)
+static int look_attached(struct mrg_view *view, struct dma_buf_attachment *attach, u64 attach_ns,
+			 mrg_look_fn look, void *arg)
 {
 	struct sg_table *sgt;
 	u64 began;
@@ -101,8 +101,8 @@ static int look_attached(struct mrg_view *view, struct dma_buf_attachment *attac
 	return ret;
 }
 
-static int look_as(struct mrg_view *view, struct device *dev, struct dma_buf *buf,
-		   mrg_look_fn look, void *arg)
+static int look_as(struct mrg_view *view, struct device *dev, struct dma_buf *buf, mrg_look_fn look,
+		   void *arg)
 {
 	struct dma_buf_attachment *attach;
 	u64 began = ktime_get_ns();
@@ -146,7 +146,7 @@ int mrg_look_at(struct mrg_view *view, mrg_look_fn look, void *arg)
 	struct dma_buf *buf = dma_buf_get(view->fd);
 	int ret;
 
-	if (IS_ERR(buf))	/* -EINVAL stands for an fd of another kind */
+	if (IS_ERR(buf)) /* -EINVAL stands for an fd of another kind */
 		return PTR_ERR(buf) == -EINVAL ? -EMEDIUMTYPE : PTR_ERR(buf);
 	view->dmabuf_size = buf->size;
 	strscpy(view->exporter, buf->exp_name, sizeof(view->exporter));

@@ -25,7 +25,7 @@
  * What is shown where k does not count.  It must lie above bit 31, in which a
  * plan may change the iova: then k is 31 for the truth and for this alike.
  */
-#define MRG_EQUIV_BEYOND	33
+#define MRG_EQUIV_BEYOND 33
 
 static inline unsigned int mrg_equiv_ctz(__u64 x)
 {
@@ -48,8 +48,7 @@ static inline int mrg_equiv_fits(__u64 iova, __u64 len, __u64 distance)
 {
 	__u64 addr = iova + distance;
 
-	return distance >> 63 ? addr < iova && addr + len > addr :
-				addr > iova && addr + len > addr;
+	return distance >> 63 ? addr < iova && addr + len > addr : addr > iova && addr + len > addr;
 }
 
 /**

@@ -10,13 +10,13 @@
 struct layout_scan {
 	bool coalesce;
 	bool raw;
-	u64 start;			/* index of the first one wanted */
+	u64 start; /* index of the first one wanted */
 	u32 cap;
 	u32 out;
 	struct mrg_ioc_run *runs;
 	u64 entries;
 	u64 total_runs;
-	u64 from_iova;			/* see mrg_equiv_distance() */
+	u64 from_iova; /* see mrg_equiv_distance() */
 };
 
 /* Where the next entry is, and which byte of the buffer it begins with. */
@@ -190,8 +190,8 @@ int mrg_ioc_layout(struct mrg_ioc_layout *arg)
 	if (scan.cap && !scan.runs)
 		return -ENOMEM;
 	ret = mrg_look_at(&view, scan_layout, &scan);
-	if (!ret && copy_to_user(u64_to_user_ptr(arg->runs), scan.runs,
-				 scan.out * sizeof(*scan.runs)))
+	if (!ret &&
+	    copy_to_user(u64_to_user_ptr(arg->runs), scan.runs, scan.out * sizeof(*scan.runs)))
 		ret = -EFAULT;
 	if (!ret)
 		answer_layout(arg, &view, &scan);

@@ -12,7 +12,7 @@
 #include "internal.h"
 
 /* Writers get their turn after so many VMAs. */
-#define VMAS_PER_LOCK	16384
+#define VMAS_PER_LOCK 16384
 
 /* ---- whose memory ------------------------------------------------------ */
 
@@ -104,8 +104,7 @@ static bool same_anon(const struct vm_area_struct *a, const struct vm_area_struc
 }
 
 /* The counter that two neighbours with equal flags belong to; NULL: they merge. */
-static __u64 *why_stuck(struct mrg_ioc_vma *arg, struct vm_area_struct *a,
-			struct vm_area_struct *b)
+static __u64 *why_stuck(struct mrg_ioc_vma *arg, struct vm_area_struct *a, struct vm_area_struct *b)
 {
 	if (never_merges(a) || never_merges(b))
 		return &arg->stuck_special;
@@ -116,8 +115,7 @@ static __u64 *why_stuck(struct mrg_ioc_vma *arg, struct vm_area_struct *a,
 	return same_anon(a, b) ? NULL : &arg->stuck_anon;
 }
 
-static void count_pair(struct mrg_ioc_vma *arg, struct vm_area_struct *a,
-		       struct vm_area_struct *b)
+static void count_pair(struct mrg_ioc_vma *arg, struct vm_area_struct *a, struct vm_area_struct *b)
 {
 	unsigned long differ = (a->vm_flags ^ b->vm_flags) & ~(unsigned long)MRG_VM_STICKY;
 	__u64 *stuck;
@@ -151,7 +149,8 @@ static void count_vma(struct mrg_ioc_vma *arg, struct vm_area_struct *vma)
 	arg->dontcopy += !!(vma->vm_flags & VM_DONTCOPY);
 	arg->special += is_special(vma);
 	arg->unwritten += is_unwritten(vma);
-	arg->mapped += min_t(__u64, vma->vm_end, arg->end) - max_t(__u64, vma->vm_start, arg->start);
+	arg->mapped +=
+		min_t(__u64, vma->vm_end, arg->end) - max_t(__u64, vma->vm_start, arg->start);
 	arg->page_size = max(arg->page_size, cut_size(vma));
 }
 
@@ -159,8 +158,7 @@ static void count_vma(struct mrg_ioc_vma *arg, struct vm_area_struct *vma)
  * Counts up to VMAS_PER_LOCK VMAs from @addr on and returns where to go on, or
  * 0 at the end.  The VMA before @addr, if it was counted, makes the first pair.
  */
-static unsigned long count_some(struct mrg_ioc_vma *arg, struct mm_struct *mm,
-				unsigned long addr)
+static unsigned long count_some(struct mrg_ioc_vma *arg, struct mm_struct *mm, unsigned long addr)
 {
 	struct vm_area_struct *prev = NULL, *vma;
 	unsigned int n = 0;

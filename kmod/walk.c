@@ -117,7 +117,7 @@ static u32 mrg_probe(void)
 struct cursor {
 	struct scatterlist *sg;
 	unsigned int left;
-	u64 begin;	/* of @sg, counted from the list's begin */
+	u64 begin; /* of @sg, counted from the list's begin */
 };
 
 static u64 address_at(struct cursor *at, u64 pos)

@@ -19,9 +19,9 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define MRG_DEVICE_NAME		"mrguard"
-#define MRG_ABI_VERSION		1
-#define MRG_VERSION		"0.1.0"
+#define MRG_DEVICE_NAME "mrguard"
+#define MRG_ABI_VERSION 1
+#define MRG_VERSION "0.1.0"
 
 /**
  * struct mrg_ioc_info - MRG_IOC_INFO, what this module and this kernel are
@@ -48,15 +48,15 @@ struct mrg_ioc_info {
 	char version[16];
 };
 
-#define MRG_FEATURE_LAYOUT	(1ULL << 0)
-#define MRG_FEATURE_VMA		(1ULL << 1)
-#define MRG_FEATURE_WALK	(1ULL << 2)	/* mrguard_walk.ko is loaded */
+#define MRG_FEATURE_LAYOUT (1ULL << 0)
+#define MRG_FEATURE_VMA (1ULL << 1)
+#define MRG_FEATURE_WALK (1ULL << 2) /* mrguard_walk.ko is loaded */
 
-#define MRG_WALK_KNOWN		(1U << 0)
-#define MRG_WALK_CROSSES	(1U << 1)	/* a block can span scatter-list entries */
-#define MRG_WALK_TRUNCATES	(1U << 2)	/* block offsets are kept in 32 bits */
-#define MRG_WALK_UNBOUNDED	(1U << 3)	/* ends with the list alone, not with the MR */
-#define MRG_WALK_NARROW		(1U << 4)	/* the position in an entry overflows 32 bits */
+#define MRG_WALK_KNOWN (1U << 0)
+#define MRG_WALK_CROSSES (1U << 1) /* a block can span scatter-list entries */
+#define MRG_WALK_TRUNCATES (1U << 2) /* block offsets are kept in 32 bits */
+#define MRG_WALK_UNBOUNDED (1U << 3) /* ends with the list alone, not with the MR */
+#define MRG_WALK_NARROW (1U << 4) /* the position in an entry overflows 32 bits */
 /* Affected: MRG_WALK_CROSSES and MRG_WALK_TRUNCATES both set. */
 
 /**
@@ -145,19 +145,20 @@ struct mrg_ioc_layout {
 	char exporter[32];
 };
 
-#define MRG_LAYOUT_COALESCE	(1U << 0)	/* runs, not entries */
+#define MRG_LAYOUT_COALESCE (1U << 0) /* runs, not entries */
 
-#define MRG_LAYOUT_MAX_RUNS	(1U << 20)
+#define MRG_LAYOUT_MAX_RUNS (1U << 20)
 
-#define MRG_LAYOUT_INFO_EQUIVALENT	(1U << 0)
-#define MRG_LAYOUT_INFO_MORE		(1U << 1)	/* further runs follow */
-#define MRG_LAYOUT_INFO_MOVES		(1U << 2)	/* the exporter can move the memory later:
+#define MRG_LAYOUT_INFO_EQUIVALENT (1U << 0)
+#define MRG_LAYOUT_INFO_MORE (1U << 1) /* further runs follow */
+#define MRG_LAYOUT_INFO_MOVES \
+	(1U << 2) /* the exporter can move the memory later:
 						 * an MR may get other addresses */
 
-#define MRG_IOMMU_NONE		0	/* DMA addresses are bus addresses */
-#define MRG_IOMMU_IDENTITY	1
-#define MRG_IOMMU_TRANSLATED	2	/* each mapping gets new addresses */
-#define MRG_IOMMU_UNKNOWN	3
+#define MRG_IOMMU_NONE 0 /* DMA addresses are bus addresses */
+#define MRG_IOMMU_IDENTITY 1
+#define MRG_IOMMU_TRANSLATED 2 /* each mapping gets new addresses */
+#define MRG_IOMMU_UNKNOWN 3
 
 /**
  * struct mrg_ioc_blocks - MRG_IOC_BLOCKS, what this kernel makes of a list
@@ -222,13 +223,13 @@ struct mrg_ioc_blocks {
 	__u32 reserved;
 };
 
-#define MRG_BLOCKS_DMABUF	(1U << 0)	/* the list behind @dmabuf_fd */
+#define MRG_BLOCKS_DMABUF (1U << 0) /* the list behind @dmabuf_fd */
 
-#define MRG_BLOCKS_INFO_ENDLESS	(1U << 0)	/* the iterator had not ended by itself */
+#define MRG_BLOCKS_INFO_ENDLESS (1U << 0) /* the iterator had not ended by itself */
 
-#define MRG_BLOCKS_MAX_RUNS	(1U << 20)
-#define MRG_BLOCKS_MAX_OUT	(1U << 20)
-#define MRG_BLOCKS_MAX_WALK	(1U << 24)
+#define MRG_BLOCKS_MAX_RUNS (1U << 20)
+#define MRG_BLOCKS_MAX_OUT (1U << 20)
+#define MRG_BLOCKS_MAX_WALK (1U << 24)
 
 /**
  * struct mrg_ioc_vma - MRG_IOC_VMA, the VMAs that a process holds
@@ -284,12 +285,12 @@ struct mrg_ioc_vma {
 	__u64 page_size;
 };
 
-#define MRG_VMA_RANGE		(1U << 0)	/* count in [start, end) too */
+#define MRG_VMA_RANGE (1U << 0) /* count in [start, end) too */
 
-#define MRG_IOC_TYPE		0xE7
-#define MRG_IOC_INFO		_IOWR(MRG_IOC_TYPE, 0x00, struct mrg_ioc_info)
-#define MRG_IOC_LAYOUT		_IOWR(MRG_IOC_TYPE, 0x01, struct mrg_ioc_layout)
-#define MRG_IOC_BLOCKS		_IOWR(MRG_IOC_TYPE, 0x02, struct mrg_ioc_blocks)
-#define MRG_IOC_VMA		_IOWR(MRG_IOC_TYPE, 0x03, struct mrg_ioc_vma)
+#define MRG_IOC_TYPE 0xE7
+#define MRG_IOC_INFO _IOWR(MRG_IOC_TYPE, 0x00, struct mrg_ioc_info)
+#define MRG_IOC_LAYOUT _IOWR(MRG_IOC_TYPE, 0x01, struct mrg_ioc_layout)
+#define MRG_IOC_BLOCKS _IOWR(MRG_IOC_TYPE, 0x02, struct mrg_ioc_blocks)
+#define MRG_IOC_VMA _IOWR(MRG_IOC_TYPE, 0x03, struct mrg_ioc_vma)
 
 #endif /* _UAPI_MRGUARD_H */

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 
-int base_error_set(struct mrg_error *error, int code, const char *stage,
-		 const char *remedy, const char *format, ...)
+int base_error_set(struct mrg_error *error, int code, const char *stage, const char *remedy,
+		   const char *format, ...)
 {
 	struct mrg_error whole = { .code = code, .piece = -1 };
 	va_list args;

@@ -10,8 +10,7 @@
  * Makes room in @array for one more element; @room is how many it holds.
  * Returns the array, which may have moved, or NULL: it is then as before.
  */
-static inline void *base_grow(void *array, size_t *room, size_t count,
-			     size_t size)
+static inline void *base_grow(void *array, size_t *room, size_t count, size_t size)
 {
 	size_t more = *room ? 2 * *room : 16;
 

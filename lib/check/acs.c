@@ -9,17 +9,17 @@
 
 #include "check/pairs.h"
 
-#define CONFIG_HEAD	0x100
-#define CAP_PCIE	0x10
-#define CAP_ACS		0x000d
-#define CAP_ATS		0x000f
-#define ACS_REDIRECT	((1u << 2) | (1u << 3) | (1u << 4)) /* request, completion, upstream */
+#define CONFIG_HEAD 0x100
+#define CAP_PCIE 0x10
+#define CAP_ACS 0x000d
+#define CAP_ATS 0x000f
+#define ACS_REDIRECT ((1u << 2) | (1u << 3) | (1u << 4)) /* request, completion, upstream */
 
 struct found {
 	struct check_ctx *ctx;
 	char bridge[64];
 	unsigned int control;
-	int unseen;		/* -errno of a bridge that was not to be read */
+	int unseen; /* -errno of a bridge that was not to be read */
 };
 
 static unsigned int le32(const unsigned char *p)
@@ -53,7 +53,7 @@ static int find_cap(struct check_ctx *ctx, const char *dir, unsigned int id, uns
 	if (*len < 0)
 		return (int)*len;
 	if (*len <= 64)
-		return -EACCES;		/* what others than root get */
+		return -EACCES; /* what others than root get */
 	if (*len < CONFIG_HEAD + 4)
 		return is_pcie(config) ? -ENODATA : 0;
 	/* The chain has at most one capability every 4 bytes, so it ends. */
@@ -104,28 +104,34 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r, const struc
 {
 	struct found f = { .ctx = ctx };
 	char subject[96], evidence[256];
-	bool redirects = pair_for_each_bridge(&r->pci, gpu, look, &f);
+	bool redirects = check_pair_for_each_bridge(&r->pci, gpu, look, &f);
 
 	snprintf(subject, sizeof(subject), "%.40s-%s", r->name, gpu->addr);
 	if (redirects) {
-		snprintf(evidence, sizeof(evidence), "bridge %s has ACS control 0x%x; NIC: %s", f.bridge,
-			 f.control, ats_of(ctx, &r->pci));
-		check_add(ctx, MRG_CHECK_WARN, subject, evidence,
-			  "ACS sends NIC-GPU traffic through the root complex: slow, or it hangs.",
-			  "Clear the redirect bits (setpci -s BRIDGE ECAP_ACS+6.w=0), or turn ACS off in the firmware.");
+		snprintf(evidence, sizeof(evidence), "bridge %s has ACS control 0x%x; NIC: %s",
+			 f.bridge, f.control, ats_of(ctx, &r->pci));
+		check_add(
+			ctx, MRG_CHECK_WARN, subject, evidence,
+			"ACS sends NIC-GPU traffic through the root complex: slow, or it hangs.",
+			"Clear the redirect bits (setpci -s BRIDGE ECAP_ACS+6.w=0), or turn ACS off in the firmware.");
 		return;
 	}
 	if (f.unseen) {
 		snprintf(evidence, sizeof(evidence), "PCI configuration space: %s",
-			 f.unseen == -ENODATA ? "only its first 256 bytes are visible" : check_why(f.unseen));
-		check_add(ctx, MRG_CHECK_UNKNOWN, subject, evidence,
-			  "Whether ACS redirects their traffic was not seen.", f.unseen == -ENODATA ?
-			  "Look where the whole space is visible: on the hypervisor, or with ECAM enabled." : "Run as root.");
+			 f.unseen == -ENODATA ? "only its first 256 bytes are visible" :
+						check_why(f.unseen));
+		check_add(
+			ctx, MRG_CHECK_UNKNOWN, subject, evidence,
+			"Whether ACS redirects their traffic was not seen.",
+			f.unseen == -ENODATA ?
+				"Look where the whole space is visible: on the hypervisor, or with ECAM enabled." :
+				"Run as root.");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "no bridge between them redirects; NIC: %s",
 		 ats_of(ctx, &r->pci));
-	check_add(ctx, MRG_CHECK_OK, subject, evidence, "ACS does not stand between NIC and GPU.", "");
+	check_add(ctx, MRG_CHECK_OK, subject, evidence, "ACS does not stand between NIC and GPU.",
+		  "");
 }
 
 static void run(struct check_ctx *ctx)
@@ -134,7 +140,8 @@ static void run(struct check_ctx *ctx)
 
 	for (size_t i = 0; i < ctx->host.rdma_count; i++) {
 		const struct check_rdma *r = &ctx->host.rdma[i];
-		const struct check_pci *gpu = r->has_pci ? pair_nearest_gpu(&ctx->host, &r->pci) : NULL;
+		const struct check_pci *gpu = r->has_pci ? pair_nearest_gpu(&ctx->host, &r->pci) :
+							   NULL;
 
 		if (!gpu || (ctx->opts->device && strcmp(ctx->opts->device, r->name)))
 			continue;

@@ -32,11 +32,14 @@ static void judge(struct check_ctx *ctx, const struct check_pci *gpu)
 	n = mrg_tree_read(ctx->tree, path, text, sizeof(text));
 	size = n > 0 ? bar_size(text, bar) : 0;
 	if (!size) {
-		snprintf(evidence, sizeof(evidence), "resource: %s", n < 0 ? check_why((int)n) : "no such BAR");
-		check_add(ctx, MRG_CHECK_UNKNOWN, gpu->addr, evidence, "The window's size was not seen.", "");
+		snprintf(evidence, sizeof(evidence), "resource: %s",
+			 n < 0 ? check_why((int)n) : "no such BAR");
+		check_add(ctx, MRG_CHECK_UNKNOWN, gpu->addr, evidence,
+			  "The window's size was not seen.", "");
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "BAR %d is %" PRIu64 " MiB (resource)", bar, size >> 20);
+	snprintf(evidence, sizeof(evidence), "BAR %d is %" PRIu64 " MiB (resource)", bar,
+		 size >> 20);
 	if (size <= 256u << 20)
 		check_add(ctx, MRG_CHECK_WARN, gpu->addr, evidence,
 			  "Only this much GPU memory can be registered at a time.",

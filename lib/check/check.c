@@ -15,14 +15,12 @@ struct mrg_check_report {
 
 /* In the order of the report: what corrupts data first. */
 static const struct check_item *const checks[] = {
-	&check_walk,	&check_vendor_stack, &check_device_pages,
-	&check_page_size,	&check_rdma_core,	 &check_dmabuf,
-	&check_peermem,	&check_platform,	 &mrg_check_iommu,
-	&mrg_check_acs,		&mrg_check_pci_path,	 &mrg_check_bar1,
-	&check_data_direct, &check_fork,	 &check_map_count,
-	&check_memlock,	&check_fds,		 &check_gid,
-	&check_subnet,	&check_mtu,		 &check_module,
-	&check_tested,
+	&check_walk,	    &check_vendor_stack, &check_device_pages, &check_page_size,
+	&check_rdma_core,   &check_dmabuf,	 &check_peermem,      &check_platform,
+	&mrg_check_iommu,   &mrg_check_acs,	 &mrg_check_pci_path, &mrg_check_bar1,
+	&check_data_direct, &check_fork,	 &check_map_count,    &check_memlock,
+	&check_fds,	    &check_gid,		 &check_subnet,	      &check_mtu,
+	&check_module,	    &check_tested,
 };
 
 static void put(char *to, size_t cap, const char *from)
@@ -120,9 +118,10 @@ static void run_check(struct check_ctx *ctx, const struct check_item *check, boo
 	if (!mrg_tree_lost(ctx->tree) && !ctx->lost)
 		return;
 	ctx->report->count = before;
-	check_add(ctx, MRG_CHECK_UNKNOWN, "", "not read for want of memory",
-		  "Something that this rests on was not seen.",
-		  "Free memory, or raise this process's limit (ulimit -v, memory.max), and check again.");
+	check_add(
+		ctx, MRG_CHECK_UNKNOWN, "", "not read for want of memory",
+		"Something that this rests on was not seen.",
+		"Free memory, or raise this process's limit (ulimit -v, memory.max), and check again.");
 }
 
 static bool read_facts(struct check_ctx *ctx)
@@ -171,7 +170,7 @@ void mrg_check_free(struct mrg_check_report *report)
 }
 
 const struct mrg_check_result *mrg_check_results(const struct mrg_check_report *report,
-						  size_t *count)
+						 size_t *count)
 {
 	*count = report->count;
 	return report->results;
@@ -180,7 +179,7 @@ const struct mrg_check_result *mrg_check_results(const struct mrg_check_report *
 enum mrg_check_verdict mrg_check_worst(const struct mrg_check_report *report)
 {
 	static const int rank[] = {
-		[MRG_CHECK_SKIP] = 0, [MRG_CHECK_OK] = 1, [MRG_CHECK_UNKNOWN] = 2,
+		[MRG_CHECK_SKIP] = 0, [MRG_CHECK_OK] = 1,   [MRG_CHECK_UNKNOWN] = 2,
 		[MRG_CHECK_WARN] = 3, [MRG_CHECK_FAIL] = 4,
 	};
 	enum mrg_check_verdict worst = MRG_CHECK_SKIP;
@@ -194,8 +193,9 @@ enum mrg_check_verdict mrg_check_worst(const struct mrg_check_report *report)
 const char *mrg_check_verdict_name(enum mrg_check_verdict verdict)
 {
 	static const char *const names[] = {
-		[MRG_CHECK_OK] = "ok", [MRG_CHECK_WARN] = "warn", [MRG_CHECK_FAIL] = "fail",
-		[MRG_CHECK_UNKNOWN] = "unknown", [MRG_CHECK_SKIP] = "skip",
+		[MRG_CHECK_OK] = "ok",	   [MRG_CHECK_WARN] = "warn",
+		[MRG_CHECK_FAIL] = "fail", [MRG_CHECK_UNKNOWN] = "unknown",
+		[MRG_CHECK_SKIP] = "skip",
 	};
 
 	if ((unsigned int)verdict >= sizeof(names) / sizeof(*names))

@@ -17,8 +17,8 @@
 
 /* A PCI function that a check cares about. */
 struct check_pci {
-	char addr[16];		/* 0000:01:00.0 */
-	char real[256];		/* /sys/devices/pci0000:00/... */
+	char addr[16]; /* 0000:01:00.0 */
+	char real[256]; /* /sys/devices/pci0000:00/... */
 	char driver[32];
 	unsigned int vendor, device;
 };
@@ -34,17 +34,17 @@ enum check_walk { CHECK_WALK_UNKNOWN, CHECK_WALK_EXACT, CHECK_WALK_AFFECTED };
 
 /* Facts that several checks share, read once. */
 struct check_host {
-	char release[128];	/* uname -r */
-	char version[256];	/* /proc/version */
-	unsigned int kernel[3];	/* upstream version, the distribution's package first */
+	char release[128]; /* uname -r */
+	char version[256]; /* /proc/version */
+	unsigned int kernel[3]; /* upstream version, the distribution's package first */
 	char arch[32];
 	unsigned long page_size;
-	bool vendor_core;	/* ib_core is not the kernel's own */
+	bool vendor_core; /* ib_core is not the kernel's own */
 	char vendor_path[256];
-	bool modules_seen;	/* /lib/modules of this kernel: not so in a container */
-	bool coherent;		/* GPU memory is on the CPU's bus (GH200, GB200) */
+	bool modules_seen; /* /lib/modules of this kernel: not so in a container */
+	bool coherent; /* GPU memory is on the CPU's bus (GH200, GB200) */
 	enum check_walk walk;
-	bool walk_seen;		/* by the module; else by version, "likely" */
+	bool walk_seen; /* by the module; else by version, "likely" */
 	struct check_rdma *rdma;
 	size_t rdma_count;
 	struct check_pci *gpus;
@@ -55,8 +55,8 @@ struct check_ctx {
 	struct mrg_tree *tree;
 	const struct mrg_check_opts *opts;
 	struct check_host host;
-	const char *id;		/* of the check that runs */
-	bool lost;		/* an answer, for want of memory */
+	const char *id; /* of the check that runs */
+	bool lost; /* an answer, for want of memory */
 	struct mrg_check_report *report;
 };
 
@@ -65,16 +65,15 @@ struct check_item {
 	void (*run)(struct check_ctx *ctx);
 };
 
-extern const struct check_item check_walk, check_vendor_stack, check_device_pages,
-	check_platform, mrg_check_acs, mrg_check_iommu, mrg_check_pci_path, mrg_check_bar1,
-	check_data_direct, check_dmabuf, check_peermem, check_fork,
-	check_map_count, check_memlock, check_fds, check_page_size,
-	check_rdma_core, check_gid, check_subnet, check_mtu, check_module,
+extern const struct check_item check_walk, check_vendor_stack, check_device_pages, check_platform,
+	mrg_check_acs, mrg_check_iommu, mrg_check_pci_path, mrg_check_bar1, check_data_direct,
+	check_dmabuf, check_peermem, check_fork, check_map_count, check_memlock, check_fds,
+	check_page_size, check_rdma_core, check_gid, check_subnet, check_mtu, check_module,
 	check_tested;
 
-#define VENDOR_NVIDIA	0x10de
-#define VENDOR_AMD	0x1002
-#define VENDOR_MELLANOX	0x15b3
+#define VENDOR_NVIDIA 0x10de
+#define VENDOR_AMD 0x1002
+#define VENDOR_MELLANOX 0x15b3
 
 /* Adds a line.  @evidence, @meaning and @remedy are copied. */
 void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,

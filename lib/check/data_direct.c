@@ -26,8 +26,10 @@ static void run(struct check_ctx *ctx)
 	}
 	snprintf(evidence, sizeof(evidence), "%zu function%s bound to mlx5_data_direct", found,
 		 found == 1 ? "" : "s");
-	check_add(ctx, MRG_CHECK_OK, "", evidence,
-		  "MRs over data-direct are mapped for that function, not for the NIC's own: plan for it.", "");
+	check_add(
+		ctx, MRG_CHECK_OK, "", evidence,
+		"MRs over data-direct are mapped for that function, not for the NIC's own: plan for it.",
+		"");
 }
 
 const struct check_item check_data_direct = { "data-direct", run };

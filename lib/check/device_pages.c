@@ -11,14 +11,14 @@ enum reach { NEVER, PLAIN_ONLY, DMABUF_AND_PLAIN, NOT_KNOWN };
 
 /* Drivers whose page-size bitmaps end below 4 GiB, read in 6.1 to 7.3. */
 static const char *const small[] = {
-	"irdma", "i40e", "ice", "bnxt_en", "bnxt_re", "efa", "mana", "gdma", "erdma", "hns3", "hns_roce",
-	"mlx4_core", "ocrdma", "qedr", "vmw_pvrdma",
+	"irdma", "i40e", "ice",	     "bnxt_en",	  "bnxt_re", "efa",  "mana",	   "gdma",
+	"erdma", "hns3", "hns_roce", "mlx4_core", "ocrdma",  "qedr", "vmw_pvrdma",
 };
 
 static enum reach reach_of(const struct check_host *h, const struct check_rdma *r)
 {
 	if (!r->has_pci)
-		return NEVER;	/* rxe and siw: no DMA addresses, no pages */
+		return NEVER; /* rxe and siw: no DMA addresses, no pages */
 	if (h->vendor_core || !h->modules_seen)
 		return NOT_KNOWN;
 	for (size_t i = 0; i < sizeof(small) / sizeof(*small); i++)
@@ -46,8 +46,10 @@ static void say(struct check_ctx *ctx, const struct check_rdma *r, enum reach re
 	const struct check_host *h = &ctx->host;
 	const char *likely = h->walk_seen ? "" : "likely ";
 	static const char *const names[] = {
-		"pages end below 4 GiB", "plain MRs can have pages of 4 GiB and more",
-		"DMA-BUF and plain MRs can have pages of 4 GiB and more", "largest page not known",
+		"pages end below 4 GiB",
+		"plain MRs can have pages of 4 GiB and more",
+		"DMA-BUF and plain MRs can have pages of 4 GiB and more",
+		"largest page not known",
 	};
 	char evidence[320], meaning[256];
 
@@ -61,18 +63,23 @@ static void say(struct check_ctx *ctx, const struct check_rdma *r, enum reach re
 		return;
 	}
 	if (h->walk == CHECK_WALK_UNKNOWN || reach == NOT_KNOWN) {
-		check_add(ctx, h->walk == CHECK_WALK_AFFECTED ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN, r->name,
-			  evidence, "Affected or not: neither versions nor files decide it.", has_cuda(h) ?
-			  "Ask bytes: mrguard selftest --device DEVICE --buffer cuda:8G --raw; register through "
-			  "libmrguard until then." :
-			  "Ask bytes: mrguard selftest --device DEVICE --buffer udmabuf:8G --raw; register through "
-			  "libmrguard until then.");
+		check_add(
+			ctx, h->walk == CHECK_WALK_AFFECTED ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN,
+			r->name, evidence, "Affected or not: neither versions nor files decide it.",
+			has_cuda(h) ?
+				"Ask bytes: mrguard selftest --device DEVICE --buffer cuda:8G --raw; register through "
+				"libmrguard until then." :
+				"Ask bytes: mrguard selftest --device DEVICE --buffer udmabuf:8G --raw; register through "
+				"libmrguard until then.");
 		return;
 	}
-	snprintf(meaning, sizeof(meaning), reach == PLAIN_ONLY ?
-		 "%saffected for plain MRs only, where an IOMMU joins their pages." :
-		 "%saffected: MRs over 4 GiB can wrap and move wrong bytes with status 0.", likely);
-	check_add(ctx, reach == PLAIN_ONLY ? MRG_CHECK_WARN : MRG_CHECK_FAIL, r->name, evidence, meaning,
+	snprintf(meaning, sizeof(meaning),
+		 reach == PLAIN_ONLY ?
+			 "%saffected for plain MRs only, where an IOMMU joins their pages." :
+			 "%saffected: MRs over 4 GiB can wrap and move wrong bytes with status 0.",
+		 likely);
+	check_add(ctx, reach == PLAIN_ONLY ? MRG_CHECK_WARN : MRG_CHECK_FAIL, r->name, evidence,
+		  meaning,
 		  "Update the kernel (commit 15fe76e23615), or register through libmrguard.");
 }
 

@@ -69,23 +69,28 @@ static void judge_device(struct check_ctx *ctx, const struct check_rdma *r, int 
 	char evidence[160];
 
 	if (err < 0) {
-		snprintf(evidence, sizeof(evidence), "device could not be opened: %s", check_why(err));
-		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence, "Whether it takes DMA-BUFs is not known.",
+		snprintf(evidence, sizeof(evidence), "device could not be opened: %s",
+			 check_why(err));
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
+			  "Whether it takes DMA-BUFs is not known.",
 			  "Run as root or as a member of group rdma.");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "registration with fd -1 answers %s", strerror(err));
 	if (err == EBADF)
-		check_add(ctx, MRG_CHECK_OK, r->name, evidence, "Provider and kernel take DMA-BUFs.", "");
+		check_add(ctx, MRG_CHECK_OK, r->name, evidence,
+			  "Provider and kernel take DMA-BUFs.", "");
 	else if (err == EOPNOTSUPP || err == ENOSYS || err == EPROTONOSUPPORT)
 		check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
-			  err == EPROTONOSUPPORT ? "The kernel's RDMA core knows no DMA-BUF registration." :
-			  "The device's provider or driver knows no DMA-BUF registration.",
+			  err == EPROTONOSUPPORT ?
+				  "The kernel's RDMA core knows no DMA-BUF registration." :
+				  "The device's provider or driver knows no DMA-BUF registration.",
 			  remedy_without(ctx, err));
 	else
-		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
-			  "The question itself failed: whether the device takes DMA-BUFs is not known.",
-			  "Check that the device works (rdma link, dmesg), and check again.");
+		check_add(
+			ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
+			"The question itself failed: whether the device takes DMA-BUFs is not known.",
+			"Check that the device works (rdma link, dmesg), and check again.");
 }
 
 /* @answered: a device took a DMA-BUF, whatever the kernel's version says: some
@@ -96,9 +101,13 @@ static void judge_config(struct check_ctx *ctx, bool answered)
 	const struct check_host *h = &ctx->host;
 	bool old = !answered && h->kernel[0] && !check_kernel_at_least(h, 5, 12, 0);
 
-	snprintf(evidence, sizeof(evidence), "kernel %u.%u.%u, CONFIG_PCI_P2PDMA %s (/boot/config-%.100s)",
-		 h->kernel[0], h->kernel[1], h->kernel[2],
-		 p2p == 'y' ? "=y" : p2p ? "not set" : "not readable", h->release);
+	snprintf(evidence, sizeof(evidence),
+		 "kernel %u.%u.%u, CONFIG_PCI_P2PDMA %s (/boot/config-%.100s)", h->kernel[0],
+		 h->kernel[1], h->kernel[2],
+		 p2p == 'y' ? "=y" :
+		 p2p	    ? "not set" :
+			      "not readable",
+		 h->release);
 	if (old)
 		check_add(ctx, MRG_CHECK_FAIL, "", evidence,
 			  "This kernel exports DMA-BUFs, but verbs take them from 5.12 on.",
@@ -108,9 +117,11 @@ static void judge_config(struct check_ctx *ctx, bool answered)
 			  "Without PCI peer-to-peer support GPU memory cannot be mapped for a NIC.",
 			  "Boot a kernel with CONFIG_PCI_P2PDMA=y.");
 	else if (!p2p)
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The kernel's configuration was not seen.", "");
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence,
+			  "The kernel's configuration was not seen.", "");
 	else
-		check_add(ctx, MRG_CHECK_OK, "", evidence, "The kernel can map GPU memory for a NIC.", "");
+		check_add(ctx, MRG_CHECK_OK, "", evidence,
+			  "The kernel can map GPU memory for a NIC.", "");
 }
 
 /*
@@ -125,8 +136,10 @@ static void judge_amd(struct check_ctx *ctx)
 
 	while (i < ctx->host.gpu_count && ctx->host.gpus[i].vendor != VENDOR_AMD)
 		i++;
-	snprintf(path, sizeof(path), "/lib/modules/%.120s/updates/dkms/amdgpu.ko", ctx->host.release);
-	if (i == ctx->host.gpu_count || check_config(ctx, "HSA_AMD_P2P") != 'n' || mrg_tree_exists(ctx->tree, path))
+	snprintf(path, sizeof(path), "/lib/modules/%.120s/updates/dkms/amdgpu.ko",
+		 ctx->host.release);
+	if (i == ctx->host.gpu_count || check_config(ctx, "HSA_AMD_P2P") != 'n' ||
+	    mrg_tree_exists(ctx->tree, path))
 		return;
 	check_add(ctx, MRG_CHECK_WARN, "amd", "CONFIG_HSA_AMD_P2P not set (/boot/config)",
 		  "The kernel's own amdgpu does not let other devices map its memory.",
@@ -142,7 +155,8 @@ static void judge_nvidia(struct check_ctx *ctx)
 		if (ctx->host.gpus[i].vendor != VENDOR_NVIDIA)
 			continue;
 		if (n <= 0) {
-			check_add(ctx, MRG_CHECK_WARN, "nvidia", "/proc/driver/nvidia/version is not there",
+			check_add(ctx, MRG_CHECK_WARN, "nvidia",
+				  "/proc/driver/nvidia/version is not there",
 				  "An NVIDIA GPU without NVIDIA's driver exports no DMA-BUF.",
 				  "Install NVIDIA's open kernel modules.");
 			return;
@@ -150,7 +164,8 @@ static void judge_nvidia(struct check_ctx *ctx)
 		text[strcspn(text, "\n")] = 0;
 		snprintf(evidence, sizeof(evidence), "%s (/proc/driver/nvidia/version)", text);
 		if (strstr(text, "Open Kernel Module"))
-			check_add(ctx, MRG_CHECK_OK, "nvidia", evidence, "The open modules export DMA-BUFs.", "");
+			check_add(ctx, MRG_CHECK_OK, "nvidia", evidence,
+				  "The open modules export DMA-BUFs.", "");
 		else
 			check_add(ctx, MRG_CHECK_FAIL, "nvidia", evidence,
 				  "The proprietary kernel modules export no DMA-BUF.",

@@ -76,19 +76,23 @@ static void read_machine(struct check_ctx *ctx)
 static bool module_from_vendor(struct check_ctx *ctx, const char *module)
 {
 	static const char *const places[] = {
-		"updates/dkms", "extra/mlnx-ofa_kernel/drivers/infiniband/core",
-		"updates/drivers/infiniband/core", "extra",
-		"weak-updates/mlnx-ofa_kernel/drivers/infiniband/core", "updates",
+		"updates/dkms",
+		"extra/mlnx-ofa_kernel/drivers/infiniband/core",
+		"updates/drivers/infiniband/core",
+		"extra",
+		"weak-updates/mlnx-ofa_kernel/drivers/infiniband/core",
+		"updates",
 	};
 	static const char *const ends[] = { "", ".xz", ".zst", ".gz" };
 	char path[sizeof(ctx->host.vendor_path)];
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
 		for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++) {
-			snprintf(path, sizeof(path), "/lib/modules/%s/%s/%s.ko%s", ctx->host.release,
-				 places[i], module, ends[k]);
+			snprintf(path, sizeof(path), "/lib/modules/%s/%s/%s.ko%s",
+				 ctx->host.release, places[i], module, ends[k]);
 			if (mrg_tree_exists(ctx->tree, path)) {
-				snprintf(ctx->host.vendor_path, sizeof(ctx->host.vendor_path), "%s", path);
+				snprintf(ctx->host.vendor_path, sizeof(ctx->host.vendor_path), "%s",
+					 path);
 				return true;
 			}
 		}
@@ -101,9 +105,9 @@ static bool module_from_vendor(struct check_ctx *ctx, const char *module)
 static const struct {
 	unsigned int a, b, crosses, fixed;
 } series[] = {
-	{ 5, 15, 185, 210 }, { 6, 1, 141, 176 }, { 6, 12, 31, 94 },
+	{ 5, 15, 185, 210 },	{ 6, 1, 141, 176 },	{ 6, 12, 31, 94 },
 	{ 6, 15, 0, UINT_MAX }, { 6, 16, 0, UINT_MAX }, { 6, 17, 0, UINT_MAX },
-	{ 6, 18, 0, 36 }, { 6, 19, 0, UINT_MAX }, { 7, 0, 0, 13 },
+	{ 6, 18, 0, 36 },	{ 6, 19, 0, UINT_MAX }, { 7, 0, 0, 13 },
 };
 
 static enum check_walk walk_by_version(const struct check_host *h)
@@ -195,7 +199,8 @@ static void read_rdma(struct check_ctx *ctx)
 		snprintf(r->name, sizeof(r->name), "%.63s", names[i]);
 		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device", r->name);
 		r->has_pci = !read_pci(ctx, path, &r->pci);
-		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0", r->name);
+		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0",
+			 r->name);
 		mrg_tree_read(ctx->tree, path, r->netdev, sizeof(r->netdev));
 	}
 	mrg_tree_free_names(names, n);
@@ -205,7 +210,8 @@ static bool is_gpu(struct check_ctx *ctx, const char *dir)
 {
 	unsigned int class = read_hex(ctx, dir, "class"), vendor;
 
-	if (class >> 8 != 0x0300 && class >> 8 != 0x0302 && class >> 8 != 0x0380 && class >> 8 != 0x1200)
+	if (class >> 8 != 0x0300 && class >> 8 != 0x0302 && class >> 8 != 0x0380 &&
+	    class >> 8 != 0x1200)
 		return false;
 	vendor = read_hex(ctx, dir, "vendor");
 	return vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
@@ -229,7 +235,7 @@ static void read_gpus(struct check_ctx *ctx)
 	mrg_tree_free_names(names, n);
 }
 
-#define GRACE_SOC "jep106:036b:0241"	/* SMCCC SoC id of NVIDIA's T241 */
+#define GRACE_SOC "jep106:036b:0241" /* SMCCC SoC id of NVIDIA's T241 */
 
 static void read_platform(struct check_ctx *ctx)
 {

@@ -20,11 +20,13 @@ static void run(struct check_ctx *ctx)
 		check_limits_add_unknown(ctx, who, rc);
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " open files (limits, soft)", who, limit);
+	snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " open files (limits, soft)", who,
+		 limit);
 	if (limit < 4096)
-		check_add(ctx, MRG_CHECK_WARN, "", evidence,
-			  "Engines that keep one descriptor for each 2 MiB chunk run out below 2 GiB.",
-			  "systemctl edit UNIT: [Service] LimitNOFILE=65536");
+		check_add(
+			ctx, MRG_CHECK_WARN, "", evidence,
+			"Engines that keep one descriptor for each 2 MiB chunk run out below 2 GiB.",
+			"systemctl edit UNIT: [Service] LimitNOFILE=65536");
 	else
 		check_add(ctx, MRG_CHECK_OK, "", evidence, "Enough.", "");
 }

@@ -24,20 +24,25 @@ static void run(struct check_ctx *ctx)
 	}
 	n = mrg_tree_fact(ctx->tree, "fork", buf, sizeof(buf), ask_fork, NULL);
 	if (n <= 0) {
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", "not recorded", "The fork mode was not seen.", "");
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "not recorded", "The fork mode was not seen.",
+			  "");
 		return;
 	}
 	if (atoi(buf) == IBV_FORK_UNNEEDED) {
-		check_add(ctx, MRG_CHECK_OK, "", "ibv_is_fork_initialized: IBV_FORK_UNNEEDED",
-			  "The kernel copies pinned pages on fork; no range is marked and no VMA is split, "
-			  "but where RDMAV_FORK_SAFE is set and rdma-core is older than 51.", "");
+		check_add(
+			ctx, MRG_CHECK_OK, "", "ibv_is_fork_initialized: IBV_FORK_UNNEEDED",
+			"The kernel copies pinned pages on fork; no range is marked and no VMA is split, "
+			"but where RDMAV_FORK_SAFE is set and rdma-core is older than 51.",
+			"");
 		return;
 	}
 	snprintf(env, sizeof(env), "ibv_is_fork_initialized: %s", buf);
-	check_add(ctx, MRG_CHECK_WARN, "", env,
-		  "This kernel or netlink does not say that it copies on fork: fork protection will split VMAs.",
-		  old ? "Update the kernel to 5.13 or later." : "Allow NETLINK_RDMA sockets here: seccomp or a container "
-		  "filter stands before the kernel's answer.");
+	check_add(
+		ctx, MRG_CHECK_WARN, "", env,
+		"This kernel or netlink does not say that it copies on fork: fork protection will split VMAs.",
+		old ? "Update the kernel to 5.13 or later." :
+		      "Allow NETLINK_RDMA sockets here: seccomp or a container "
+		      "filter stands before the kernel's answer.");
 }
 
 const struct check_item check_fork = { "fork", run };

@@ -9,7 +9,7 @@
 
 struct port {
 	size_t used, routable, foreign, holes;
-	long best;	/* index of the first routable RoCE v2 GID, -1: none */
+	long best; /* index of the first routable RoCE v2 GID, -1: none */
 	char best_gid[48], foreign_dev[32];
 };
 
@@ -25,8 +25,8 @@ static int by_number(const void *a, const void *b)
 
 /* Tables are sparse: an index without a GID answers EINVAL for its type, and
  * the good one may come after it. */
-static void take_gid(struct check_ctx *ctx, const char *dir, const char *index,
-		     const char *netdev, struct port *p)
+static void take_gid(struct check_ctx *ctx, const char *dir, const char *index, const char *netdev,
+		     struct port *p)
 {
 	char path[256], gid[64], type[64], dev[32] = "";
 	bool own;
@@ -82,22 +82,28 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r, const char 
 		mrg_tree_free_names(names, n);
 	if (n < 0) {
 		snprintf(evidence, sizeof(evidence), "gids: %s", check_why((int)n));
-		check_add(ctx, MRG_CHECK_UNKNOWN, subject, evidence, "The GID table was not seen.", "");
+		check_add(ctx, MRG_CHECK_UNKNOWN, subject, evidence, "The GID table was not seen.",
+			  "");
 	} else if (p.routable) {
-		snprintf(evidence, sizeof(evidence), "index %ld: %s, RoCE v2 (%zu GIDs, %zu empty, %zu of other devices)",
+		snprintf(evidence, sizeof(evidence),
+			 "index %ld: %s, RoCE v2 (%zu GIDs, %zu empty, %zu of other devices)",
 			 p.best, p.best_gid, p.used, p.holes, p.foreign);
 		check_add(ctx, MRG_CHECK_OK, subject, evidence, "A routable RoCE v2 GID.", "");
 	} else if (p.foreign) {
-		snprintf(evidence, sizeof(evidence), "routable RoCE v2 GIDs are all of %s, not of %s",
-			 p.foreign_dev, r->netdev);
-		check_add(ctx, MRG_CHECK_WARN, subject, evidence,
-			  "The GIDs belong to an overlay or bond above the port: a peer may not reach them.",
-			  "Give the port's own network device an address: ip address add ADDRESS/BITS dev NETDEV");
+		snprintf(evidence, sizeof(evidence),
+			 "routable RoCE v2 GIDs are all of %s, not of %s", p.foreign_dev,
+			 r->netdev);
+		check_add(
+			ctx, MRG_CHECK_WARN, subject, evidence,
+			"The GIDs belong to an overlay or bond above the port: a peer may not reach them.",
+			"Give the port's own network device an address: ip address add ADDRESS/BITS dev NETDEV");
 	} else {
-		snprintf(evidence, sizeof(evidence), "%zu GIDs, none of them RoCE v2 and routable", p.used);
-		check_add(ctx, MRG_CHECK_WARN, subject, evidence,
-			  "Only peers on the same link can be reached; through a router the QP times out at RTR.",
-			  "ip address add ADDRESS/BITS dev NETDEV && ip link set NETDEV up");
+		snprintf(evidence, sizeof(evidence), "%zu GIDs, none of them RoCE v2 and routable",
+			 p.used);
+		check_add(
+			ctx, MRG_CHECK_WARN, subject, evidence,
+			"Only peers on the same link can be reached; through a router the QP times out at RTR.",
+			"ip address add ADDRESS/BITS dev NETDEV && ip link set NETDEV up");
 	}
 }
 

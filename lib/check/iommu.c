@@ -13,13 +13,14 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r)
 	n = mrg_tree_read(ctx->tree, path, type, sizeof(type));
 	if (n == -ENOENT) {
 		check_add(ctx, MRG_CHECK_OK, r->name, "no IOMMU group",
-			  "DMA addresses are bus addresses, and the module shows the MR's own.", "");
+			  "DMA addresses are bus addresses, and the module shows the MR's own.",
+			  "");
 		return;
 	}
 	if (n < 0) {
 		snprintf(evidence, sizeof(evidence), "iommu_group/type: %s", check_why((int)n));
-		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence, "The IOMMU's mode is not known.",
-			  "Run as root.");
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
+			  "The IOMMU's mode is not known.", "Run as root.");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "iommu_group/type: %s", type);
@@ -27,10 +28,11 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r)
 		check_add(ctx, MRG_CHECK_OK, r->name, evidence,
 			  "Passthrough: DMA addresses are bus addresses.", "");
 	else
-		check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
-			  "Every mapping gets new addresses, so layouts cannot be foreseen and plans are the "
-			  "careful kind; large registrations can fail with ENOMEM.",
-			  "Boot with iommu=pt (arm64: iommu.passthrough=1) where policy allows it.");
+		check_add(
+			ctx, MRG_CHECK_WARN, r->name, evidence,
+			"Every mapping gets new addresses, so layouts cannot be foreseen and plans are the "
+			"careful kind; large registrations can fail with ENOMEM.",
+			"Boot with iommu=pt (arm64: iommu.passthrough=1) where policy allows it.");
 }
 
 static void run(struct check_ctx *ctx)

@@ -6,8 +6,8 @@
 
 #include "check/limits.h"
 
-#define CGROUPS		"/sys/fs/cgroup"
-#define CGROUP_DEPTH	3	/* slice, unit, and what the unit made for itself */
+#define CGROUPS "/sys/fs/cgroup"
+#define CGROUP_DEPTH 3 /* slice, unit, and what the unit made for itself */
 #define CAP_IPC_LOCK_BIT 14
 
 static int first_pid(struct check_ctx *ctx, const char *cgroup)
@@ -70,8 +70,10 @@ void check_limits_add_unknown(struct check_ctx *ctx, const char *who, int rc)
 		remedy = "Start the unit (systemctl status UNIT), or name a process: --pid PID";
 	else if (rc == -ESRCH)
 		remedy = "Name a process that runs: --pid PID";
-	snprintf(evidence, sizeof(evidence), "%s: %s", who, rc == -ESRCH ? "no such process" :
-		 rc == -ESTALE ? "no process in its cgroup (" CGROUPS ")" : check_why(rc));
+	snprintf(evidence, sizeof(evidence), "%s: %s", who,
+		 rc == -ESRCH  ? "no such process" :
+		 rc == -ESTALE ? "no process in its cgroup (" CGROUPS ")" :
+				 check_why(rc));
 	check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The limit was not seen.", remedy);
 }
 
@@ -84,7 +86,8 @@ static bool in_initial_namespace(struct check_ctx *ctx, int pid)
 	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
 	if (mrg_tree_read(ctx->tree, path, text, sizeof(text)) <= 0)
 		return false;
-	return sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && !outside && count == UINT32_MAX;
+	return sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && !outside &&
+	       count == UINT32_MAX;
 }
 
 bool check_limits_target_may_lock(struct check_ctx *ctx)
@@ -103,7 +106,8 @@ bool check_limits_target_may_lock(struct check_ctx *ctx)
 	       effective >> CAP_IPC_LOCK_BIT & 1 && in_initial_namespace(ctx, pid);
 }
 
-int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *who, size_t cap)
+int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *who,
+			   size_t cap)
 {
 	char path[64], text[8192], *at;
 	int pid, rc = target_pid(ctx, &pid);

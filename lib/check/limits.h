@@ -7,7 +7,8 @@
 
 /* Soft limit named as in /proc/PID/limits; UINT64_MAX is unlimited.  @who gets
  * "pid 4242" or "unit foo.service (pid 4242)".  -ENOENT: nobody was named. */
-int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *who, size_t cap);
+int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *who,
+			   size_t cap);
 /* The line for a limit that check_limits_of_target() did not get. */
 void check_limits_add_unknown(struct check_ctx *ctx, const char *who, int rc);
 /* The target has CAP_IPC_LOCK where the kernel asks for it, in the initial

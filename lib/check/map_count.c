@@ -8,8 +8,8 @@
 
 #include "check/check.h"
 
-#define BUDGET_MS	60	/* of the whole check's 300 ms */
-#define CHUNK		65536
+#define BUDGET_MS 60 /* of the whole check's 300 ms */
+#define CHUNK 65536
 
 static long now_ms(void)
 {
@@ -83,8 +83,8 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 	mrg_dev_close(dev);
 	if (best.count < 0)
 		return n < 0 ? (int)n : -EACCES;
-	snprintf(buf, cap, "count %ld\npid %s\nseen %zu\nnot_seen %zu", best.count, best.pid, best.seen,
-		 best.not_seen);
+	snprintf(buf, cap, "count %ld\npid %s\nseen %zu\nnot_seen %zu", best.count, best.pid,
+		 best.seen, best.not_seen);
 	return 0;
 }
 
@@ -94,24 +94,29 @@ static void judge(struct check_ctx *ctx, unsigned long long limit, const char *f
 	long count = 0;
 	size_t seen = 0, not_seen = 0;
 
-	if (sscanf(fact, "count %ld pid %15s seen %zu not_seen %zu", &count, pid, &seen, &not_seen) != 4) {
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", "the recorded count is not understood", "", "");
+	if (sscanf(fact, "count %ld pid %15s seen %zu not_seen %zu", &count, pid, &seen,
+		   &not_seen) != 4) {
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "the recorded count is not understood", "",
+			  "");
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
 	mrg_tree_read(ctx->tree, path, comm, sizeof(comm));
-	snprintf(evidence, sizeof(evidence),
-		 "vm.max_map_count %llu; nearest: pid %s (%s) with %ld VMAs; %zu processes seen, %zu not",
-		 limit, pid, comm, count, seen, not_seen);
+	snprintf(
+		evidence, sizeof(evidence),
+		"vm.max_map_count %llu; nearest: pid %s (%s) with %ld VMAs; %zu processes seen, %zu not",
+		limit, pid, comm, count, seen, not_seen);
 	if ((unsigned long long)count * 10 >= limit * 9)
-		check_add(ctx, MRG_CHECK_FAIL, "", evidence,
-			  "A process is about to run out: every mmap and registration will fail with ENOMEM.",
-			  "Find what holds them (mrguard vma PID); sysctl -w vm.max_map_count=1048576 buys time.");
+		check_add(
+			ctx, MRG_CHECK_FAIL, "", evidence,
+			"A process is about to run out: every mmap and registration will fail with ENOMEM.",
+			"Find what holds them (mrguard vma PID); sysctl -w vm.max_map_count=1048576 buys time.");
 	else if ((unsigned long long)count * 2 >= limit)
 		check_add(ctx, MRG_CHECK_WARN, "", evidence, "A process holds half of what it may.",
 			  "Watch it: mrguard vma PID --watch");
 	else
-		check_add(ctx, MRG_CHECK_OK, "", evidence, "No process that was seen is near the limit.", "");
+		check_add(ctx, MRG_CHECK_OK, "", evidence,
+			  "No process that was seen is near the limit.", "");
 }
 
 static void run(struct check_ctx *ctx)
@@ -131,11 +136,12 @@ static void run(struct check_ctx *ctx)
 		judge(ctx, limit, fact);
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "vm.max_map_count %llu; processes not counted: %s", limit,
-		 check_why((int)n));
+	snprintf(evidence, sizeof(evidence), "vm.max_map_count %llu; processes not counted: %s",
+		 limit, check_why((int)n));
 	check_add(ctx, limit < 65530 ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN, "", evidence,
 		  limit < 65530 ? "The limit is below the kernel's default." :
-		  "Whether a process is near the limit was not seen.", "Count one process: mrguard vma PID");
+				  "Whether a process is near the limit was not seen.",
+		  "Count one process: mrguard vma PID");
 }
 
 const struct check_item check_map_count = { "map-count", run };

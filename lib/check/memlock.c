@@ -33,20 +33,28 @@ static void run(struct check_ctx *ctx)
 		return;
 	}
 	if (check_limits_target_may_lock(ctx)) {
-		snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " bytes (limits, soft), and CAP_IPC_LOCK (status)",
-			 who, bytes);
-		check_add(ctx, MRG_CHECK_OK, "", evidence, "With this capability the limit is not applied.", "");
+		snprintf(evidence, sizeof(evidence),
+			 "%s: %" PRIu64 " bytes (limits, soft), and CAP_IPC_LOCK (status)", who,
+			 bytes);
+		check_add(ctx, MRG_CHECK_OK, "", evidence,
+			  "With this capability the limit is not applied.", "");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " bytes (limits, soft)", who, bytes);
 	if (bytes <= 64u << 10)
-		check_add(ctx, MRG_CHECK_FAIL, "", evidence, "Too little for even one completion queue.",
-			  "systemctl edit UNIT: [Service] LimitMEMLOCK=infinity (containers: --ulimit memlock=-1)");
+		check_add(
+			ctx, MRG_CHECK_FAIL, "", evidence,
+			"Too little for even one completion queue.",
+			"systemctl edit UNIT: [Service] LimitMEMLOCK=infinity (containers: --ulimit memlock=-1)");
 	else
-		check_add(ctx, bytes < ENOUGH ? MRG_CHECK_WARN : MRG_CHECK_OK, "", evidence,
-			  bytes < ENOUGH ? "Registrations beyond it fail with ENOMEM, counted once for each NIC." :
-			  "Counted once for each NIC that the memory is registered on.",
-			  bytes < ENOUGH ? "systemctl edit UNIT: [Service] LimitMEMLOCK=infinity (containers: --ulimit memlock=-1)" : "");
+		check_add(
+			ctx, bytes < ENOUGH ? MRG_CHECK_WARN : MRG_CHECK_OK, "", evidence,
+			bytes < ENOUGH ?
+				"Registrations beyond it fail with ENOMEM, counted once for each NIC." :
+				"Counted once for each NIC that the memory is registered on.",
+			bytes < ENOUGH ?
+				"systemctl edit UNIT: [Service] LimitMEMLOCK=infinity (containers: --ulimit memlock=-1)" :
+				"");
 }
 
 const struct check_item check_memlock = { "memlock", run };

@@ -15,7 +15,8 @@ static bool installed(struct check_ctx *ctx, const char *release)
 
 	for (size_t d = 0; d < sizeof(dirs) / sizeof(*dirs); d++)
 		for (size_t e = 0; e < sizeof(ends) / sizeof(*ends); e++) {
-			snprintf(path, sizeof(path), "/lib/modules/%.120s/%s/mrguard.%s", release, dirs[d], ends[e]);
+			snprintf(path, sizeof(path), "/lib/modules/%.120s/%s/mrguard.%s", release,
+				 dirs[d], ends[e]);
 			if (mrg_tree_exists(ctx->tree, path))
 				return true;
 		}
@@ -28,12 +29,15 @@ static bool wants_signature(struct check_ctx *ctx)
 	unsigned char v[8];
 	char lockdown[64];
 
-	if (mrg_tree_read_raw(ctx->tree,
-		"/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", v, sizeof(v)) >= 5 &&
+	if (mrg_tree_read_raw(
+		    ctx->tree,
+		    "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", v,
+		    sizeof(v)) >= 5 &&
 	    v[4] == 1)
 		return true;
 	/* Lockdown can be asked for without Secure Boot, on the command line. */
-	return mrg_tree_read(ctx->tree, "/sys/kernel/security/lockdown", lockdown, sizeof(lockdown)) > 0 &&
+	return mrg_tree_read(ctx->tree, "/sys/kernel/security/lockdown", lockdown,
+			     sizeof(lockdown)) > 0 &&
 	       !strstr(lockdown, "[none]");
 }
 
@@ -48,15 +52,18 @@ static void not_built(struct check_ctx *ctx)
 	snprintf(evidence, sizeof(evidence), "not built for %.120s; its headers are %s%s", release,
 		 headers ? "installed" : "missing", known ? "" : "; dkms does not know mrguard");
 	if (known)
-		snprintf(remedy, sizeof(remedy), "%sdkms autoinstall && modprobe -a mrguard mrguard_walk",
+		snprintf(remedy, sizeof(remedy),
+			 "%sdkms autoinstall && modprobe -a mrguard mrguard_walk",
 			 headers ? "" : "apt install linux-headers-$(uname -r) && ");
 	else
-		snprintf(remedy, sizeof(remedy), "%sInstall the package mrguard-dkms, or from mrguard's source: "
+		snprintf(remedy, sizeof(remedy),
+			 "%sInstall the package mrguard-dkms, or from mrguard's source: "
 			 "make dkms-install && dkms install mrguard/" MRG_VERSION_STRING
 			 "; then modprobe -a mrguard mrguard_walk",
 			 headers ? "" : "apt install linux-headers-$(uname -r).  ");
 	check_add(ctx, MRG_CHECK_WARN, "", evidence,
-		  "Without the module addresses and walk are not seen: plans are the careful kind.", remedy);
+		  "Without the module addresses and walk are not seen: plans are the careful kind.",
+		  remedy);
 }
 
 static void why_not_loaded(struct check_ctx *ctx)
@@ -70,18 +77,24 @@ static void why_not_loaded(struct check_ctx *ctx)
 		return;
 	}
 	if (!installed(ctx, release)) {
-		check_add(ctx, MRG_CHECK_WARN, "", "no /dev/mrguard, and /lib/modules of this kernel is not in sight "
-			  "(a container?)", "Without the module addresses and walk are not seen: plans are the careful kind.",
-			  "Load it on the host (modprobe -a mrguard mrguard_walk), and give a container /dev/mrguard.");
+		check_add(
+			ctx, MRG_CHECK_WARN, "",
+			"no /dev/mrguard, and /lib/modules of this kernel is not in sight "
+			"(a container?)",
+			"Without the module addresses and walk are not seen: plans are the careful kind.",
+			"Load it on the host (modprobe -a mrguard mrguard_walk), and give a container /dev/mrguard.");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "built for %.120s, not loaded%s", release,
 		 locked ? "; Secure Boot or lockdown is on" : "");
-	check_add(ctx, MRG_CHECK_WARN, "", evidence, locked ?
-		  "The kernel lets in only modules signed with an enrolled key." : "Only the loading is missing.",
-		  locked ? "modprobe -a mrguard mrguard_walk; where the key is rejected, enrol DKMS's once: "
-		  "mokutil --import /var/lib/dkms/mok.pub, then reboot." :
-		  "modprobe -a mrguard mrguard_walk");
+	check_add(
+		ctx, MRG_CHECK_WARN, "", evidence,
+		locked ? "The kernel lets in only modules signed with an enrolled key." :
+			 "Only the loading is missing.",
+		locked ?
+			"modprobe -a mrguard mrguard_walk; where the key is rejected, enrol DKMS's once: "
+			"mokutil --import /var/lib/dkms/mok.pub, then reboot." :
+			"modprobe -a mrguard mrguard_walk");
 }
 
 static void run(struct check_ctx *ctx)
@@ -99,11 +112,13 @@ static void run(struct check_ctx *ctx)
 		why_not_loaded(ctx);
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "version %s, ABI %u, walk %s (/dev/mrguard)", version, abi, walk);
+	snprintf(evidence, sizeof(evidence), "version %s, ABI %u, walk %s (/dev/mrguard)", version,
+		 abi, walk);
 	if (abi != OUR_ABI)
-		check_add(ctx, MRG_CHECK_WARN, "", evidence,
-			  "Module and library are of different generations; they work with what both know.",
-			  "Install both from one release.");
+		check_add(
+			ctx, MRG_CHECK_WARN, "", evidence,
+			"Module and library are of different generations; they work with what both know.",
+			"Install both from one release.");
 	else if (!strcmp(walk, "none"))
 		check_add(ctx, MRG_CHECK_WARN, "", evidence,
 			  "mrguard_walk is not loaded, so the running ib_core was not asked.",

@@ -25,11 +25,13 @@ static void run(struct check_ctx *ctx)
 		}
 		snprintf(evidence, sizeof(evidence), "%s has MTU %llu", r->netdev, mtu);
 		if (mtu >= ROCE_4096)
-			check_add(ctx, MRG_CHECK_OK, r->name, evidence, "Carries RoCE packets of 4096 bytes.", "");
+			check_add(ctx, MRG_CHECK_OK, r->name, evidence,
+				  "Carries RoCE packets of 4096 bytes.", "");
 		else
-			check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
-				  "RoCE packets are cut to 1024 bytes: bandwidth is lost; both ends must agree.",
-				  "ip link set NETDEV mtu 9000, on the switch too");
+			check_add(
+				ctx, MRG_CHECK_WARN, r->name, evidence,
+				"RoCE packets are cut to 1024 bytes: bandwidth is lost; both ends must agree.",
+				"ip link set NETDEV mtu 9000, on the switch too");
 	}
 	if (!said)
 		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device with a network device", "", "");

@@ -46,7 +46,8 @@ const struct check_pci *pair_nearest_gpu(const struct check_host *h, const struc
 	return best;
 }
 
-static int up_from(const struct check_pci *p, size_t stop, int (*fn)(void *, const char *), void *arg)
+static int up_from(const struct check_pci *p, size_t stop, int (*fn)(void *, const char *),
+		   void *arg)
 {
 	char path[sizeof(p->real)];
 	char *slash;
@@ -61,8 +62,8 @@ static int up_from(const struct check_pci *p, size_t stop, int (*fn)(void *, con
 	return rc;
 }
 
-int pair_for_each_bridge(const struct check_pci *a, const struct check_pci *b,
-			 int (*fn)(void *arg, const char *bridge), void *arg)
+int check_pair_for_each_bridge(const struct check_pci *a, const struct check_pci *b,
+			       int (*fn)(void *arg, const char *bridge), void *arg)
 {
 	size_t stop = shared(a, b);
 	int rc = up_from(a, stop, fn, arg);

@@ -22,7 +22,8 @@ static void run(struct check_ctx *ctx)
 
 	for (size_t i = 0; i < ctx->host.rdma_count; i++) {
 		const struct check_rdma *r = &ctx->host.rdma[i];
-		const struct check_pci *gpu = r->has_pci ? pair_nearest_gpu(&ctx->host, &r->pci) : NULL;
+		const struct check_pci *gpu = r->has_pci ? pair_nearest_gpu(&ctx->host, &r->pci) :
+							   NULL;
 		char evidence[192];
 		enum check_pair_path path;
 		long a, b;
@@ -32,8 +33,8 @@ static void run(struct check_ctx *ctx)
 		path = pair_path(&r->pci, gpu);
 		a = numa_of(ctx, &r->pci);
 		b = numa_of(ctx, gpu);
-		snprintf(evidence, sizeof(evidence), "nearest GPU %s: %s, NUMA nodes %ld and %ld", gpu->addr,
-			 names[path], a, b);
+		snprintf(evidence, sizeof(evidence), "nearest GPU %s: %s, NUMA nodes %ld and %ld",
+			 gpu->addr, names[path], a, b);
 		if (path == PAIR_NUMA && a >= 0 && b >= 0 && a != b)
 			check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
 				  "Their traffic crosses the link between the processors.",

@@ -18,8 +18,10 @@ static bool registered(struct check_ctx *ctx)
 /* A module that uses the core's peer symbols is one of its holders. */
 static bool linked(struct check_ctx *ctx)
 {
-	static const char *const links[] = { "ib_core/holders/nvidia_peermem", "ib_core/holders/nv_peer_mem",
-					     "ib_uverbs/holders/nvidia_peermem", "ib_uverbs/holders/nv_peer_mem" };
+	static const char *const links[] = { "ib_core/holders/nvidia_peermem",
+					     "ib_core/holders/nv_peer_mem",
+					     "ib_uverbs/holders/nvidia_peermem",
+					     "ib_uverbs/holders/nv_peer_mem" };
 	char path[96];
 
 	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
@@ -50,7 +52,8 @@ static const char *installed(struct check_ctx *ctx)
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", ctx->host.release);
 	if (mrg_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) > 0)
 		found = strstr(text, "/nvidia-peermem.ko") ? "nvidia-peermem" :
-			strstr(text, "/nv_peer_mem.ko") ? "nv_peer_mem" : NULL;
+			strstr(text, "/nv_peer_mem.ko")	   ? "nv_peer_mem" :
+							     NULL;
 	free(text);
 	return found;
 }
@@ -67,17 +70,23 @@ static void not_loaded(struct check_ctx *ctx)
 	char remedy[160];
 
 	if (module) {
-		snprintf(remedy, sizeof(remedy),
-			 "modprobe %s; if it is refused, reinstall %s after the vendor's RDMA stack.",
-			 module, where_from(module));
-		check_add(ctx, MRG_CHECK_WARN, "", "installed (modules.dep), but not loaded (/sys/module)",
-			  "Not loaded, or refused (\"Invalid argument\", -22): it was built for another ib_core.",
-			  remedy);
+		snprintf(
+			remedy, sizeof(remedy),
+			"modprobe %s; if it is refused, reinstall %s after the vendor's RDMA stack.",
+			module, where_from(module));
+		check_add(
+			ctx, MRG_CHECK_WARN, "",
+			"installed (modules.dep), but not loaded (/sys/module)",
+			"Not loaded, or refused (\"Invalid argument\", -22): it was built for another ib_core.",
+			remedy);
 		return;
 	}
-	check_add(ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
-		  ctx->host.vendor_core ? "DMA-BUF is the way to GPU memory here." :
-		  "It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.", "");
+	check_add(
+		ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
+		ctx->host.vendor_core ?
+			"DMA-BUF is the way to GPU memory here." :
+			"It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.",
+		"");
 }
 
 static void run(struct check_ctx *ctx)
@@ -95,16 +104,19 @@ static void run(struct check_ctx *ctx)
 		return;
 	}
 	if (linked(ctx)) {
-		check_add(ctx, MRG_CHECK_OK, "", "loaded, and holds ib_core (/sys/module/ib_core/holders)",
+		check_add(ctx, MRG_CHECK_OK, "",
+			  "loaded, and holds ib_core (/sys/module/ib_core/holders)",
 			  "Loaded, and linked to the RDMA core.", "");
 		return;
 	}
 	if (ctx->host.vendor_core)
-		snprintf(remedy, sizeof(remedy),
-			 "Reinstall %s after the vendor's RDMA stack, so that it is built against it.",
-			 where_from(module));
+		snprintf(
+			remedy, sizeof(remedy),
+			"Reinstall %s after the vendor's RDMA stack, so that it is built against it.",
+			where_from(module));
 	else
-		snprintf(remedy, sizeof(remedy), "Unload it (modprobe -r %s) and use DMA-BUF.", module);
+		snprintf(remedy, sizeof(remedy), "Unload it (modprobe -r %s) and use DMA-BUF.",
+			 module);
 	check_add(ctx, MRG_CHECK_WARN, "", "loaded, but neither registered nor linked to ib_core",
 		  "It was built without the peer symbols and does nothing.", remedy);
 }

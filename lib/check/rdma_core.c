@@ -31,17 +31,20 @@ static void run(struct check_ctx *ctx)
 		major = version_in(ctx, "/usr/lib64", file, sizeof(file));
 	if (!major) {
 		check_add(ctx, ctx->host.rdma_count ? MRG_CHECK_UNKNOWN : MRG_CHECK_SKIP, "",
-			  "no libibverbs in /usr/lib or /usr/lib64", "rdma-core's version is not known.", "");
+			  "no libibverbs in /usr/lib or /usr/lib64",
+			  "rdma-core's version is not known.", "");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "rdma-core %u (%.250s)", major, file);
 	if (major >= 61) {
-		check_add(ctx, MRG_CHECK_OK, "", evidence, "Indirect keys over 2 GiB are counted right.", "");
+		check_add(ctx, MRG_CHECK_OK, "", evidence,
+			  "Indirect keys over 2 GiB are counted right.", "");
 		return;
 	}
-	check_add(ctx, MRG_CHECK_WARN, "", evidence,
-		  "Indirect mlx5 keys over more than 2 GiB overflow an int before v61; ordinary MRs do not.",
-		  "Where an engine builds indirect keys (mlx5dv_wr_mr_list), update rdma-core to 61 or later.");
+	check_add(
+		ctx, MRG_CHECK_WARN, "", evidence,
+		"Indirect mlx5 keys over more than 2 GiB overflow an int before v61; ordinary MRs do not.",
+		"Where an engine builds indirect keys (mlx5dv_wr_mr_list), update rdma-core to 61 or later.");
 }
 
 const struct check_item check_rdma_core = { "rdma-core", run };

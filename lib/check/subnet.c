@@ -30,7 +30,8 @@ static size_t read_nets(struct check_ctx *ctx, const char *text, struct net *net
 		struct net *e = &nets[n];
 
 		text++;
-		if (sscanf(text, "%31s %x %x %*x %*d %*d %*d %x", e->dev, &e->dest, &gateway, &e->mask) == 4 &&
+		if (sscanf(text, "%31s %x %x %*x %*d %*d %*d %x", e->dev, &e->dest, &gateway,
+			   &e->mask) == 4 &&
 		    e->mask && !gateway && is_rdma(&ctx->host, e->dev))
 			n++;
 	}
@@ -41,7 +42,8 @@ static void run(struct check_ctx *ctx)
 {
 	struct net nets[CHECK_MAX_DEVICES];
 	char *text = check_buffer(ctx), evidence[192];
-	ssize_t n = text ? mrg_tree_read(ctx->tree, "/proc/net/route", text, HOST_TREE_MAX_FILE) : -1;
+	ssize_t n = text ? mrg_tree_read(ctx->tree, "/proc/net/route", text, HOST_TREE_MAX_FILE) :
+			   -1;
 	size_t count = n > 0 ? read_nets(ctx, text, nets, CHECK_MAX_DEVICES) : 0, pairs = 0;
 
 	free(text);
@@ -51,22 +53,26 @@ static void run(struct check_ctx *ctx)
 			    !strcmp(nets[i].dev, nets[k].dev))
 				continue;
 			pairs++;
-			snprintf(evidence, sizeof(evidence), "%s and %s have the same subnet (/proc/net/route)",
-				 nets[i].dev, nets[k].dev);
-			check_add(ctx, MRG_CHECK_WARN, nets[i].dev, evidence,
-				  "Traffic for one leaves by the other.",
-				  "One subnet for each NIC, or source routes with sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2");
+			snprintf(evidence, sizeof(evidence),
+				 "%s and %s have the same subnet (/proc/net/route)", nets[i].dev,
+				 nets[k].dev);
+			check_add(
+				ctx, MRG_CHECK_WARN, nets[i].dev, evidence,
+				"Traffic for one leaves by the other.",
+				"One subnet for each NIC, or source routes with sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2");
 		}
 	if (pairs)
 		return;
 	if (n < 0 && ctx->host.rdma_count)
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", "/proc/net/route was not readable",
-			  "Whether two NICs share a subnet was not seen.",
-			  "Compare the networks of: ip -4 address show, or run where /proc/net is there.");
+		check_add(
+			ctx, MRG_CHECK_UNKNOWN, "", "/proc/net/route was not readable",
+			"Whether two NICs share a subnet was not seen.",
+			"Compare the networks of: ip -4 address show, or run where /proc/net is there.");
 	else
 		check_add(ctx, ctx->host.rdma_count > 1 ? MRG_CHECK_OK : MRG_CHECK_SKIP, "",
 			  count ? "every RDMA network device has a subnet of its own" :
-			  "no IPv4 route over an RDMA network device", "", "");
+				  "no IPv4 route over an RDMA network device",
+			  "", "");
 }
 
 const struct check_item check_subnet = { "subnet", run };

@@ -11,18 +11,17 @@
 #include "gpu/driver.h"
 #include "base/opts.h"
 
-#define DEFAULT_PORT	6379
-#define TIMEOUT_MS	3000
-#define LEASE_MS	15000
-#define MAX_PREFIX	64
-#define VALUE_START	"mrguard1 "
-#define VALUE_HEAD	(sizeof(VALUE_START) - 1 + 20 + 1)
+#define DEFAULT_PORT 6379
+#define TIMEOUT_MS 3000
+#define LEASE_MS 15000
+#define MAX_PREFIX 64
+#define VALUE_START "mrguard1 "
+#define VALUE_HEAD (sizeof(VALUE_START) - 1 + 20 + 1)
 
 /* ---- opening ---- */
 
 /* @otherwise: or NULL, and then nothing is copied.  Return: 0; -ENOMEM */
-static int copy_text(char **copy, const char *text, const char *variable,
-		     const char *otherwise)
+static int copy_text(char **copy, const char *text, const char *variable, const char *otherwise)
 {
 	if (!text && variable)
 		text = secure_getenv(variable);
@@ -108,8 +107,7 @@ static int greet(struct mrg_directory *directory)
 	int ret;
 
 	directory_word(&words, "PING");
-	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms,
-			    &reply);
+	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms, &reply);
 	if (ret)
 		return ret;
 	if (reply->type != REDIS_REPLY_STATUS)
@@ -127,7 +125,7 @@ int mrg_directory_open(struct mrg_directory **out, const struct mrg_directory_op
 
 	if (base_opts_copy(&o, sizeof(o), opts))
 		return base_error_set(error, -EINVAL, "check options", "",
-				    "the options are malformed");
+				      "the options are malformed");
 	directory = calloc(1, sizeof(*directory));
 	if (!directory)
 		return base_error_set(error, -ENOMEM, "check options", "", "no memory");
@@ -136,8 +134,8 @@ int mrg_directory_open(struct mrg_directory **out, const struct mrg_directory_op
 		base_error_set(error, ret, "check options", "", "no memory");
 	else if (ret)
 		base_error_set(error, ret, "check options",
-			     "give HOST, HOST:PORT, [IPV6]:PORT or a path",
-			     "the server's address or the prefix is malformed");
+			       "give HOST, HOST:PORT, [IPV6]:PORT or a path",
+			       "the server's address or the prefix is malformed");
 	else
 		ret = greet(directory);
 	if (!ret) {
@@ -168,8 +166,7 @@ void mrg_directory_close(struct mrg_directory *directory)
 	free(directory);
 }
 
-int mrg_directory_last_error(const struct mrg_directory *directory,
-			     struct mrg_error *error)
+int mrg_directory_last_error(const struct mrg_directory *directory, struct mrg_error *error)
 {
 	if (!directory->error.code)
 		return -ENODATA;
@@ -235,26 +232,25 @@ static const char claim_script[] =
 	"return g";
 
 /* Leases that have ended become changes; then this name's change is shown. */
-#define SHOW \
-	"local function show(name) " \
-	"  redis.call('SET', KEYS[5], ARGV[5], 'NX') " \
+#define SHOW                                                                          \
+	"local function show(name) "                                                  \
+	"  redis.call('SET', KEYS[5], ARGV[5], 'NX') "                                \
 	"  local n = redis.call('ZREVRANGE', KEYS[4], 0, 0, 'WITHSCORES')[2] or '0' " \
-	"  redis.call('ZADD', KEYS[4], string.format('%.0f', n + 1), name) " \
-	"  redis.call('PUBLISH', KEYS[6], name) " \
-	"end " \
-	"local t = redis.call('TIME') " \
-	"local now = t[1] * 1000 + math.floor(t[2] / 1000) " \
-	"for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', " \
-	"    string.format('%.0f', now), 'LIMIT', 0, 100)) do " \
-	"  redis.call('ZREM', KEYS[3], name) " \
-	"  show(name) " \
+	"  redis.call('ZADD', KEYS[4], string.format('%.0f', n + 1), name) "          \
+	"  redis.call('PUBLISH', KEYS[6], name) "                                     \
+	"end "                                                                        \
+	"local t = redis.call('TIME') "                                               \
+	"local now = t[1] * 1000 + math.floor(t[2] / 1000) "                          \
+	"for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', "         \
+	"    string.format('%.0f', now), 'LIMIT', 0, 100)) do "                       \
+	"  redis.call('ZREM', KEYS[3], name) "                                        \
+	"  show(name) "                                                               \
 	"end "
 
 /* KEYS: generations, entry, leases, changes, epoch, channel.
  * ARGV: name, generation, lease, value, a new epoch.
  * A name without a lease was told to be gone, though GET may find it still. */
-static const char publish_script[] =
-	SHOW
+static const char publish_script[] = SHOW
 	"local last = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') "
 	"local g = tonumber(ARGV[2]) "
 	"if g < last then return string.format('%.0f', last) end "
@@ -265,8 +261,7 @@ static const char publish_script[] =
 	"if back == 1 or old ~= ARGV[4] then show(ARGV[1]) end "
 	"return ''";
 
-static const char withdraw_script[] =
-	SHOW
+static const char withdraw_script[] = SHOW
 	"local last = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') "
 	"if tonumber(ARGV[2]) < last then return string.format('%.0f', last) end "
 	"if redis.call('DEL', KEYS[2]) == 1 then "
@@ -281,8 +276,7 @@ static int bad_name(struct mrg_directory *directory)
 			      "the name is none");
 }
 
-int mrg_directory_claim(struct mrg_directory *directory, const char *name,
-			uint64_t *generation)
+int mrg_directory_claim(struct mrg_directory *directory, const char *name, uint64_t *generation)
 {
 	struct directory_words words = { .count = 0 };
 	char generations[128];
@@ -296,8 +290,7 @@ int mrg_directory_claim(struct mrg_directory *directory, const char *name,
 	directory_word(&words, "1");
 	directory_key(directory, &words, "generations", generations, sizeof(generations));
 	directory_word(&words, name);
-	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms,
-			    &reply);
+	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms, &reply);
 	if (ret)
 		return ret;
 	if (reply->type == REDIS_REPLY_STRING)
@@ -336,8 +329,7 @@ static int change(struct mrg_directory *directory, const char *script, const cha
 	directory_word(&words, numbers[1]);
 	directory_bytes(&words, value, length);
 	directory_word(&words, numbers[2]);
-	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms,
-			    &reply);
+	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms, &reply);
 	if (ret)
 		return ret;
 	if (reply->type != REDIS_REPLY_STRING)
@@ -350,8 +342,8 @@ static int change(struct mrg_directory *directory, const char *script, const cha
 	return ret;
 }
 
-int mrg_directory_publish(struct mrg_directory *directory, const char *name,
-			  uint64_t generation, const void *bytes, size_t length)
+int mrg_directory_publish(struct mrg_directory *directory, const char *name, uint64_t generation,
+			  const void *bytes, size_t length)
 {
 	char *value;
 	int ret;
@@ -373,17 +365,15 @@ int mrg_directory_publish(struct mrg_directory *directory, const char *name,
 	return ret;
 }
 
-int mrg_directory_withdraw(struct mrg_directory *directory, const char *name,
-			   uint64_t generation)
+int mrg_directory_withdraw(struct mrg_directory *directory, const char *name, uint64_t generation)
 {
 	if (!directory_good_name(name))
 		return bad_name(directory);
 	return change(directory, withdraw_script, name, generation, "", 0);
 }
 
-static int take_entry(struct mrg_directory *directory, const char *name,
-		      const redisReply *reply, uint64_t at_least,
-		      struct mrg_directory_entry *entry)
+static int take_entry(struct mrg_directory *directory, const char *name, const redisReply *reply,
+		      uint64_t at_least, struct mrg_directory_entry *entry)
 {
 	struct mrg_directory_entry found = { .length = 0 };
 	int ret;
@@ -401,7 +391,8 @@ static int take_entry(struct mrg_directory *directory, const char *name,
 				      "what the server has for %s is no entry", name);
 	if (found.generation < at_least) {
 		ret = directory_fail(directory, -ESTALE, "wait until its owner publishes again",
-				     "%s has generation %" PRIu64 " there, and %" PRIu64 " is known",
+				     "%s has generation %" PRIu64 " there, and %" PRIu64
+				     " is known",
 				     name, found.generation, at_least);
 		mrg_directory_entry_release(&found);
 		return ret;
@@ -413,13 +404,12 @@ static int take_entry(struct mrg_directory *directory, const char *name,
 	return 0;
 }
 
-int mrg_directory_find(struct mrg_directory *directory, const char *name,
-		       uint64_t at_least, struct mrg_directory_entry *entry)
+int mrg_directory_find(struct mrg_directory *directory, const char *name, uint64_t at_least,
+		       struct mrg_directory_entry *entry)
 {
-	static const char script[] =
-		"local value = redis.pcall('GET', KEYS[1]) "
-		"if type(value) == 'table' then value = '' end "
-		"return { value, redis.call('PTTL', KEYS[1]) }";
+	static const char script[] = "local value = redis.pcall('GET', KEYS[1]) "
+				     "if type(value) == 'table' then value = '' end "
+				     "return { value, redis.call('PTTL', KEYS[1]) }";
 	struct directory_words words = { .count = 0 };
 	char word[256], key[320];
 	redisReply *reply;
@@ -432,8 +422,7 @@ int mrg_directory_find(struct mrg_directory *directory, const char *name,
 	directory_word(&words, script);
 	directory_word(&words, "1");
 	directory_key(directory, &words, word, key, sizeof(key));
-	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms,
-			    &reply);
+	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms, &reply);
 	if (ret)
 		return ret;
 	ret = take_entry(directory, name, reply, at_least, entry);

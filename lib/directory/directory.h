@@ -25,24 +25,24 @@
 
 #include <mrguard/directory.h>
 
-#define DIRECTORY_STAGE	"ask directory"
+#define DIRECTORY_STAGE "ask directory"
 
 struct mrg_directory {
-	char *host;		/* or NULL */
-	char *path;		/* of a Unix socket, or NULL */
+	char *host; /* or NULL */
+	char *path; /* of a Unix socket, or NULL */
 	int port;
 	char *password;
 	char *prefix;
 	uint32_t timeout_ms;
 	uint32_t lease_ms;
-	redisContext *commands;	/* NULL: to be connected */
-	redisContext *events;	/* subscribed; NULL likewise */
+	redisContext *commands; /* NULL: to be connected */
+	redisContext *events; /* subscribed; NULL likewise */
 	struct mrg_error error;
 
 	/* The watcher's */
 	char epoch[40];
-	uint64_t change;	/* the last one seen */
-	void *known;		/* tsearch(3): struct known */
+	uint64_t change; /* the last one seen */
+	void *known; /* tsearch(3): struct known */
 };
 
 /* A command's words; NULL lengths: strings. */
@@ -58,7 +58,7 @@ void directory_bytes(struct directory_words *words, const void *bytes, size_t le
 void directory_key(const struct mrg_directory *directory, struct directory_words *words,
 		   const char *name, char *room, size_t size);
 
-int64_t directory_now(void);	/* ms, monotonic */
+int64_t directory_now(void); /* ms, monotonic */
 int directory_fail(struct mrg_directory *directory, int code, const char *remedy,
 		   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -67,8 +67,8 @@ int directory_fail(struct mrg_directory *directory, int code, const char *remedy
  * @end: directory_now() by when it must be over
  * @reply: OUT to be freed with freeReplyObject(); never an error reply
  */
-int directory_ask(struct mrg_directory *directory, const struct directory_words *words,
-		  int64_t end, redisReply **reply);
+int directory_ask(struct mrg_directory *directory, const struct directory_words *words, int64_t end,
+		  redisReply **reply);
 /** directory_subscribe() - make sure of @directory->events */
 int directory_subscribe(struct mrg_directory *directory, int64_t end);
 /** directory_await() - wait for an event.  1: there was one; 0: time is over */

@@ -83,9 +83,10 @@ static int code_of(int error)
 
 static int link_failed(struct mrg_directory *directory, int code, const char *what)
 {
-	return directory_fail(directory, code, "see whether the Redis server runs there, and answers",
-			      "%s port %d: %s: %s", server_name(directory), directory->port,
-			      what, strerror(-code));
+	return directory_fail(directory, code,
+			      "see whether the Redis server runs there, and answers",
+			      "%s port %d: %s: %s", server_name(directory), directory->port, what,
+			      strerror(-code));
 }
 
 /* Redis' error replies begin with a word. */
@@ -95,11 +96,12 @@ static int code_of_reply(const char *text)
 		const char *start;
 		int code;
 	} known[] = {
-		{ "NOAUTH", -EACCES }, { "WRONGPASS", -EACCES }, { "NOPERM", -EACCES },
-		{ "ERR invalid password", -EACCES }, { "ERR AUTH", -EACCES },
-		{ "ERR Client sent AUTH", -EACCES },
-		{ "LOADING", -EAGAIN }, { "BUSY", -EAGAIN }, { "READONLY", -EAGAIN },
-		{ "MISCONF", -EAGAIN }, { "OOM", -EAGAIN }, { "MASTERDOWN", -EAGAIN },
+		{ "NOAUTH", -EACCES },	    { "WRONGPASS", -EACCES },
+		{ "NOPERM", -EACCES },	    { "ERR invalid password", -EACCES },
+		{ "ERR AUTH", -EACCES },    { "ERR Client sent AUTH", -EACCES },
+		{ "LOADING", -EAGAIN },	    { "BUSY", -EAGAIN },
+		{ "READONLY", -EAGAIN },    { "MISCONF", -EAGAIN },
+		{ "OOM", -EAGAIN },	    { "MASTERDOWN", -EAGAIN },
 		{ "CLUSTERDOWN", -EAGAIN }, { "TRYAGAIN", -EAGAIN },
 	};
 
@@ -114,8 +116,10 @@ static int refused(struct mrg_directory *directory, const redisReply *reply)
 	int code = code_of_reply(reply->str);
 
 	return directory_fail(directory, code,
-			      code == -EACCES ? "give the right password, and the right to run scripts" :
-			      code == -EAGAIN ? "try again later" : "",
+			      code == -EACCES ?
+				      "give the right password, and the right to run scripts" :
+			      code == -EAGAIN ? "try again later" :
+						"",
 			      "%s port %d: the server says: %.120s", server_name(directory),
 			      directory->port, reply->str);
 }
@@ -269,14 +273,15 @@ static int connect_to(struct mrg_directory *directory, redisContext **out, int64
 
 	errno = 0;
 	context = directory->path ?
-		redisConnectUnixWithTimeout(directory->path, limit) :
-		redisConnectWithTimeout(directory->host, directory->port, limit);
+			  redisConnectUnixWithTimeout(directory->path, limit) :
+			  redisConnectWithTimeout(directory->host, directory->port, limit);
 	error = errno;
 	if (!context)
 		return directory_fail(directory, -ENOMEM, "", "no memory to connect");
 	if (context->err) {
-		ret = link_failed(directory, context->err == REDIS_ERR_IO ? code_of(error) :
-					     -EHOSTUNREACH, "connecting");
+		ret = link_failed(directory,
+				  context->err == REDIS_ERR_IO ? code_of(error) : -EHOSTUNREACH,
+				  "connecting");
 		redisFree(context);
 		return ret;
 	}
@@ -303,8 +308,8 @@ static int ask_again(struct mrg_directory *directory, const struct directory_wor
 	return link_failed(directory, code, "asking");
 }
 
-int directory_ask(struct mrg_directory *directory, const struct directory_words *words,
-		  int64_t end, redisReply **out)
+int directory_ask(struct mrg_directory *directory, const struct directory_words *words, int64_t end,
+		  redisReply **out)
 {
 	bool fresh = !directory->commands;
 	redisReply *reply = NULL;

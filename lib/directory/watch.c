@@ -10,18 +10,18 @@
 
 #include "directory/directory.h"
 
-#define REPLY_ENTRIES	"256"		/* at most, in one answer */
-#define REPLY_BYTES	"4194304"	/* about as many, likewise */
+#define REPLY_ENTRIES "256" /* at most, in one answer */
+#define REPLY_BYTES "4194304" /* about as many, likewise */
 
 /* What the watcher was told of a name. */
 struct known {
 	char name[MRG_DIRECTORY_MAX_NAME + 1];
 	uint64_t generation;
-	uint32_t check;		/* of its bytes */
+	uint32_t check; /* of its bytes */
 	size_t length;
 	bool present;
-	bool in_doubt;		/* known from a server that has lost its data */
-	int64_t doubt_end;	/* directory_now() */
+	bool in_doubt; /* known from a server that has lost its data */
+	int64_t doubt_end; /* directory_now() */
 };
 
 struct watching {
@@ -29,7 +29,7 @@ struct watching {
 	mrg_directory_watcher watcher;
 	void *arg;
 	ssize_t told;
-	int64_t next_lease_ms;	/* until the earliest may end; -1: none */
+	int64_t next_lease_ms; /* until the earliest may end; -1: none */
 };
 
 static int by_name(const void *a, const void *b)
@@ -204,8 +204,9 @@ static int take_one(struct watching *in, redisReply *const *field)
 	}
 	ret = directory_parse(field[1]->str, (size_t)field[1]->len, &entry);
 	if (ret)
-		return ret == -ENOMEM ? directory_fail(in->directory, ret, "",
-						       "no memory for an entry") : 0;
+		return ret == -ENOMEM ?
+			       directory_fail(in->directory, ret, "", "no memory for an entry") :
+			       0;
 	memcpy(entry.name, known->name, sizeof(entry.name));
 	entry.lease_ms = field[2]->integer > 0 ? (uint64_t)field[2]->integer : 0;
 	tell_entry(in, known, &entry);
@@ -260,7 +261,7 @@ static int look(struct watching *in, int64_t end)
 struct doubts {
 	struct watching *in;
 	int64_t now;
-	int64_t next;	/* when the next one ends */
+	int64_t next; /* when the next one ends */
 };
 
 static void end_doubt(const void *node, VISIT visit, void *arg)

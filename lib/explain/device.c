@@ -35,10 +35,8 @@ static void take_entry(struct nlattr *entry, struct count *count)
 {
 	struct nlattr *name, *current;
 
-	name = nla_find(nla_data(entry), nla_len(entry),
-			RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME);
-	current = nla_find(nla_data(entry), nla_len(entry),
-			   RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR);
+	name = nla_find(nla_data(entry), nla_len(entry), RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME);
+	current = nla_find(nla_data(entry), nla_len(entry), RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR);
 	if (!name || !current || strcmp(nla_get_string(name), "mr"))
 		return;
 	count->mrs = nla_get_u64(current);
@@ -56,8 +54,7 @@ static int take_summary(struct nl_msg *msg, void *arg)
 	summary = nlmsg_find_attr(header, 0, RDMA_NLDEV_ATTR_RES_SUMMARY);
 	if (!name || !summary || strcmp(nla_get_string(name), count->device))
 		return NL_OK;
-	nla_for_each_nested(entry, summary, rest)
-		take_entry(entry, count);
+	nla_for_each_nested(entry, summary, rest) take_entry(entry, count);
 	return NL_OK;
 }
 
@@ -71,9 +68,7 @@ static bool count_mrs(const char *device, uint64_t *mrs)
 		return false;
 	nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, take_summary, &count);
 	if (!nl_connect(sock, NETLINK_RDMA) &&
-	    nl_send_simple(sock,
-			   RDMA_NL_GET_TYPE(RDMA_NL_NLDEV,
-					    RDMA_NLDEV_CMD_RES_GET),
+	    nl_send_simple(sock, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_GET),
 			   NLM_F_DUMP, NULL, 0) >= 0)
 		nl_recvmsgs_default(sock);
 	nl_socket_free(sock);
@@ -90,8 +85,7 @@ static int ask_dmabuf(struct ibv_context *device)
 	if (!pd)
 		return 0;
 	errno = 0;
-	mr = ibv_reg_dmabuf_mr(pd, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1,
-			       IBV_ACCESS_LOCAL_WRITE);
+	mr = ibv_reg_dmabuf_mr(pd, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1, IBV_ACCESS_LOCAL_WRITE);
 	answer = mr ? 0 : -errno;
 	if (mr)
 		ibv_dereg_mr(mr);

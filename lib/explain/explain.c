@@ -13,21 +13,20 @@
 
 struct explain_size explain_size(uint64_t bytes)
 {
-	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB",
-					     "PiB", "EiB" };
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 	unsigned int unit = 0;
 	double value = (double)bytes;
 	struct explain_size out;
 
 	for (; value >= 1024 && unit < 6; unit++)
 		value /= 1024;
-	snprintf(out.text, sizeof(out.text), "%.*f %s",
-		 value == (double)(uint64_t)value ? 0 : 1, value, units[unit]);
+	snprintf(out.text, sizeof(out.text), "%.*f %s", value == (double)(uint64_t)value ? 0 : 1,
+		 value, units[unit]);
 	return out;
 }
 
-void explain_say(struct mrg_finding *finding, enum mrg_likelihood likelihood,
-		 const char *remedy, const char *format, ...)
+void explain_say(struct mrg_finding *finding, enum mrg_likelihood likelihood, const char *remedy,
+		 const char *format, ...)
 {
 	va_list args;
 
@@ -41,8 +40,8 @@ void explain_say(struct mrg_finding *finding, enum mrg_likelihood likelihood,
 
 const char *explain_no_range(const struct explain_evidence *evidence)
 {
-	return evidence->opts.addr && evidence->opts.length ?
-		"The process's maps cannot be read." : "The range is not given.";
+	return evidence->opts.addr && evidence->opts.length ? "The process's maps cannot be read." :
+							      "The range is not given.";
 }
 
 static void (*const weigh[MRG_CAUSES])(const struct explain_evidence *evidence,
@@ -69,8 +68,7 @@ static int by_likelihood(const void *a, const void *b)
 	return x->cause < y->cause ? -1 : x->cause > y->cause;
 }
 
-static int count_of(const struct mrg_explanation *explanation,
-		    enum mrg_likelihood likelihood)
+static int count_of(const struct mrg_explanation *explanation, enum mrg_likelihood likelihood)
 {
 	int count = 0;
 
@@ -80,9 +78,8 @@ static int count_of(const struct mrg_explanation *explanation,
 }
 
 /* "memlock, device keys" */
-static void list_causes(const struct mrg_explanation *explanation,
-			enum mrg_likelihood from, enum mrg_likelihood to,
-			char *out, size_t size)
+static void list_causes(const struct mrg_explanation *explanation, enum mrg_likelihood from,
+			enum mrg_likelihood to, char *out, size_t size)
 {
 	size_t used = 0;
 
@@ -92,32 +89,29 @@ static void list_causes(const struct mrg_explanation *explanation,
 
 		if (finding->likelihood < from || finding->likelihood > to)
 			continue;
-		used += (size_t)snprintf(out + used, size - used, "%s%s",
-					 used ? ", " : "",
+		used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "",
 					 mrg_cause_name(finding->cause));
 	}
 }
 
-static void summarize(const struct mrg_explain_opts *opts,
-		      struct mrg_explanation *out)
+static void summarize(const struct mrg_explain_opts *opts, struct mrg_explanation *out)
 {
 	int certain = count_of(out, MRG_IS);
 	int open = count_of(out, MRG_MAY_BE) + count_of(out, MRG_NOT_SEEN);
 	char name[64], causes[192];
 	int len;
 
-	snprintf(name, sizeof(name), "%s", opts->error == ENOTSUPP ?
-		 "error 524 (ENOTSUPP)" : strerror(opts->error));
-	len = snprintf(out->summary, sizeof(out->summary), "%s, %s: ",
-		       mrg_call_name(opts->call), name);
+	snprintf(name, sizeof(name), "%s",
+		 opts->error == ENOTSUPP ? "error 524 (ENOTSUPP)" : strerror(opts->error));
+	len = snprintf(out->summary, sizeof(out->summary), "%s, %s: ", mrg_call_name(opts->call),
+		       name);
 	if (certain == 1) {
-		snprintf(out->summary + len, sizeof(out->summary) - (size_t)len,
-			 "%s. %s", mrg_cause_name(out->findings[0].cause),
-			 out->findings[0].text);
+		snprintf(out->summary + len, sizeof(out->summary) - (size_t)len, "%s. %s",
+			 mrg_cause_name(out->findings[0].cause), out->findings[0].text);
 		return;
 	}
-	list_causes(out, certain ? MRG_IS : MRG_MAY_BE,
-		    certain ? MRG_IS : MRG_NOT_SEEN, causes, sizeof(causes));
+	list_causes(out, certain ? MRG_IS : MRG_MAY_BE, certain ? MRG_IS : MRG_NOT_SEEN, causes,
+		    sizeof(causes));
 	if (certain)
 		snprintf(out->summary + len, sizeof(out->summary) - (size_t)len,
 			 "each of these stands in the way by itself: %s.", causes);
@@ -129,24 +123,21 @@ static void summarize(const struct mrg_explain_opts *opts,
 			 "none of the known causes; look in dmesg for the driver's word.");
 }
 
-static int take_opts(const struct mrg_explain_opts *from,
-		     struct mrg_explain_opts *to)
+static int take_opts(const struct mrg_explain_opts *from, struct mrg_explain_opts *to)
 {
 	int ret = from ? base_opts_copy(to, sizeof(*to), from) : -EINVAL;
 
 	if (ret)
 		return ret;
 	if (to->error <= 0 || to->call > MRG_CALL_MADVISE || to->pid < 0 ||
-	    to->length > UINT64_MAX - to->addr ||
-	    to->length > UINT64_MAX - to->offset)
+	    to->length > UINT64_MAX - to->addr || to->length > UINT64_MAX - to->offset)
 		return -EINVAL;
 	if (!to->devices)
 		to->devices = 1;
 	return to->length > UINT64_MAX / 2 / to->devices ? -EINVAL : 0;
 }
 
-int mrg_explain(const struct mrg_explain_opts *given,
-		struct mrg_explanation *out)
+int mrg_explain(const struct mrg_explain_opts *given, struct mrg_explanation *out)
 {
 	struct explain_evidence evidence = {
 		.host_page = (uint64_t)sysconf(_SC_PAGESIZE),
@@ -190,10 +181,14 @@ const char *mrg_cause_name(enum mrg_cause cause)
 const char *mrg_likelihood_name(enum mrg_likelihood likelihood)
 {
 	switch (likelihood) {
-	case MRG_IS: return "this";
-	case MRG_MAY_BE: return "may be";
-	case MRG_NOT_SEEN: return "not seen";
-	case MRG_IS_NOT: return "not this";
+	case MRG_IS:
+		return "this";
+	case MRG_MAY_BE:
+		return "may be";
+	case MRG_NOT_SEEN:
+		return "not seen";
+	case MRG_IS_NOT:
+		return "not this";
 	}
 	return "unknown";
 }

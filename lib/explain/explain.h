@@ -20,18 +20,17 @@ struct explain_process_facts {
 	uint64_t vma_limit;
 
 	bool memlock_known;
-	uint64_t memlock;	/* RLIMIT_MEMLOCK, soft */
-	uint64_t pinned;	/* VmPin */
-	bool may_lock;		/* CAP_IPC_LOCK that the kernel honours */
+	uint64_t memlock; /* RLIMIT_MEMLOCK, soft */
+	uint64_t pinned; /* VmPin */
+	bool may_lock; /* CAP_IPC_LOCK that the kernel honours */
 
 	bool range_known;
 	struct host_pin_facts pin;
-	uint64_t page_size;	/* largest in the range; 0: not looked up */
+	uint64_t page_size; /* largest in the range; 0: not looked up */
 };
 
 /* Return: 0; -ESRCH. */
-int explain_read_process(const struct mrg_explain_opts *opts,
-			 struct explain_process_facts *facts);
+int explain_read_process(const struct mrg_explain_opts *opts, struct explain_process_facts *facts);
 
 /*
  * Fills in what @opts lacks of the device's limits, where it can be asked.
@@ -45,13 +44,13 @@ struct explain_evidence {
 	struct mrg_explain_opts opts;
 	struct explain_process_facts process;
 	uint64_t host_page;
-	int dmabuf_answer;	/* see explain_ask_device() */
+	int dmabuf_answer; /* see explain_ask_device() */
 };
 
 /* Writes a finding; the remedy is left out where there is nothing to mend. */
-__attribute__((format(printf, 4, 5)))
-void explain_say(struct mrg_finding *finding, enum mrg_likelihood likelihood,
-		 const char *remedy, const char *format, ...);
+__attribute__((format(printf, 4, 5))) void explain_say(struct mrg_finding *finding,
+						       enum mrg_likelihood likelihood,
+						       const char *remedy, const char *format, ...);
 /* Why the range is not known. */
 const char *explain_no_range(const struct explain_evidence *evidence);
 
@@ -66,32 +65,20 @@ struct explain_size explain_size(uint64_t bytes);
 /* Whether the call is given a range of the process's addresses. */
 static inline bool explain_takes_range(const struct explain_evidence *evidence)
 {
-	return evidence->opts.call == MRG_CALL_REG_MR ||
-	       evidence->opts.call == MRG_CALL_MADVISE;
+	return evidence->opts.call == MRG_CALL_REG_MR || evidence->opts.call == MRG_CALL_MADVISE;
 }
 
 /* One for each cause: explain_memory.c, explain_mr.c, explain_dmabuf.c. */
-void explain_vma_limit(const struct explain_evidence *evidence,
-		       struct mrg_finding *finding);
-void explain_memlock(const struct explain_evidence *evidence,
-		     struct mrg_finding *finding);
-void explain_mr_size(const struct explain_evidence *evidence,
-		     struct mrg_finding *finding);
-void explain_keys(const struct explain_evidence *evidence,
-		  struct mrg_finding *finding);
-void explain_hole(const struct explain_evidence *evidence,
-		  struct mrg_finding *finding);
-void explain_huge_page(const struct explain_evidence *evidence,
-		       struct mrg_finding *finding);
-void explain_device_memory(const struct explain_evidence *evidence,
-			   struct mrg_finding *finding);
-void explain_dmabuf_size(const struct explain_evidence *evidence,
-			 struct mrg_finding *finding);
-void explain_page_offset(const struct explain_evidence *evidence,
-			 struct mrg_finding *finding);
-void explain_dmabuf_support(const struct explain_evidence *evidence,
-			    struct mrg_finding *finding);
-void explain_exporter(const struct explain_evidence *evidence,
-		      struct mrg_finding *finding);
+void explain_vma_limit(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_memlock(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_mr_size(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_keys(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_hole(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_huge_page(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_device_memory(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_dmabuf_size(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_page_offset(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_dmabuf_support(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_exporter(const struct explain_evidence *evidence, struct mrg_finding *finding);
 
 #endif

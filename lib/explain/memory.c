@@ -22,8 +22,7 @@ static bool pins(const struct explain_evidence *evidence)
 	       evidence->opts.call == MRG_CALL_CREATE_CQ;
 }
 
-void explain_vma_limit(const struct explain_evidence *evidence,
-		       struct mrg_finding *finding)
+void explain_vma_limit(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	static const char remedy[] =
 		"See what holds them with mrguard vma; unmap it, raise vm.max_map_count, or register from a pool (mrg_pool(3)).";
@@ -31,7 +30,8 @@ void explain_vma_limit(const struct explain_evidence *evidence,
 	enum mrg_likelihood likelihood = MRG_IS_NOT;
 
 	if (evidence->opts.error != ENOMEM && evidence->opts.error != EAGAIN) {
-		explain_say(finding, MRG_IS_NOT, "", "The VMA limit gives ENOMEM, or EAGAIN from madvise.");
+		explain_say(finding, MRG_IS_NOT, "",
+			    "The VMA limit gives ENOMEM, or EAGAIN from madvise.");
 		return;
 	}
 	if (evidence->opts.call == MRG_CALL_REG_DMABUF_MR) {
@@ -46,9 +46,10 @@ void explain_vma_limit(const struct explain_evidence *evidence,
 		likelihood = MRG_IS;
 	else if (process->vmas + VMAS_CLOSE > process->vma_limit)
 		likelihood = MRG_MAY_BE;
-	explain_say(finding, likelihood, remedy, "The process holds %s of %s VMAs (vm.max_map_count)%s.",
-	    NUMBER(process->vmas), NUMBER(process->vma_limit),
-	    likelihood == MRG_IS_NOT ? ": the limit is not near" : "");
+	explain_say(finding, likelihood, remedy,
+		    "The process holds %s of %s VMAs (vm.max_map_count)%s.", NUMBER(process->vmas),
+		    NUMBER(process->vma_limit),
+		    likelihood == MRG_IS_NOT ? ": the limit is not near" : "");
 }
 
 static const char memlock_remedy[] =
@@ -58,38 +59,33 @@ static const char memlock_remedy[] =
 static void weigh_queue_memory(const struct explain_process_facts *process,
 			       struct mrg_finding *finding)
 {
-	uint64_t left = process->memlock > process->pinned ?
-		process->memlock - process->pinned : 0;
+	uint64_t left = process->memlock > process->pinned ? process->memlock - process->pinned : 0;
 
 	explain_say(finding, left < QUEUE_BYTES ? MRG_IS : MRG_IS_NOT, memlock_remedy,
-	    "Of %s locked memory %s are left; one queue takes up to %s.",
-	    SIZE(process->memlock), SIZE(left), SIZE(QUEUE_BYTES));
+		    "Of %s locked memory %s are left; one queue takes up to %s.",
+		    SIZE(process->memlock), SIZE(left), SIZE(QUEUE_BYTES));
 }
 
-static void weigh_range_memory(const struct explain_evidence *evidence,
-			       struct mrg_finding *finding)
+static void weigh_range_memory(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	const struct explain_process_facts *process = &evidence->process;
 	uint64_t devices = evidence->opts.devices;
 	uint64_t need = evidence->opts.length * devices;
-	bool over = process->pinned > process->memlock ||
-		    need > process->memlock - process->pinned;
+	bool over = process->pinned > process->memlock || need > process->memlock - process->pinned;
 
 	if (!evidence->opts.length) {
 		explain_say(finding, MRG_NOT_SEEN, memlock_remedy,
-		    "%s are pinned, the limit is %s; what the buffer adds is not known.",
-		    SIZE(process->pinned), SIZE(process->memlock));
+			    "%s are pinned, the limit is %s; what the buffer adds is not known.",
+			    SIZE(process->pinned), SIZE(process->memlock));
 		return;
 	}
 	explain_say(finding, over ? MRG_IS : MRG_IS_NOT, memlock_remedy,
-	    "%s pinned and %s on %" PRIu64 " device%s make %s; the process's limit is %s.",
-	    SIZE(process->pinned), SIZE(evidence->opts.length), devices,
-	    devices == 1 ? "" : "s", SIZE(process->pinned + need),
-	    SIZE(process->memlock));
+		    "%s pinned and %s on %" PRIu64 " device%s make %s; the process's limit is %s.",
+		    SIZE(process->pinned), SIZE(evidence->opts.length), devices,
+		    devices == 1 ? "" : "s", SIZE(process->pinned + need), SIZE(process->memlock));
 }
 
-void explain_memlock(const struct explain_evidence *evidence,
-		     struct mrg_finding *finding)
+void explain_memlock(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	const struct explain_process_facts *process = &evidence->process;
 
@@ -97,14 +93,16 @@ void explain_memlock(const struct explain_evidence *evidence,
 		explain_say(finding, MRG_IS_NOT, "", "The locked-memory limit gives ENOMEM.");
 	else if (!pins(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s locks no memory.",
-		    mrg_call_name(evidence->opts.call));
+			    mrg_call_name(evidence->opts.call));
 	else if (!process->memlock_known)
-		explain_say(finding, MRG_NOT_SEEN, memlock_remedy, "The process's limits cannot be read.");
+		explain_say(finding, MRG_NOT_SEEN, memlock_remedy,
+			    "The process's limits cannot be read.");
 	else if (process->memlock == UNLIMITED)
 		explain_say(finding, MRG_IS_NOT, "", "The process's locked memory is unlimited.");
 	else if (process->may_lock)
-		explain_say(finding, MRG_IS_NOT, "", "The process has CAP_IPC_LOCK, so its limit of %s is not applied.",
-		    SIZE(process->memlock));
+		explain_say(finding, MRG_IS_NOT, "",
+			    "The process has CAP_IPC_LOCK, so its limit of %s is not applied.",
+			    SIZE(process->memlock));
 	else if (evidence->opts.call == MRG_CALL_REG_MR)
 		weigh_range_memory(evidence, finding);
 	else
@@ -118,8 +116,7 @@ static bool may_be_device_pointer(const struct host_pin_facts *pin)
 	       (pin->fault == PIN_UNMAPPED || pin->fault == PIN_NO_ACCESS);
 }
 
-void explain_hole(const struct explain_evidence *evidence,
-		  struct mrg_finding *finding)
+void explain_hole(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	static const char mapped_remedy[] =
 		"Register only mapped memory, and deregister before it is unmapped.";
@@ -130,31 +127,38 @@ void explain_hole(const struct explain_evidence *evidence,
 	host_reg_words_pin(pin, &words);
 	if (!explain_takes_range(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s is given no address range of the process.",
-		    mrg_call_name(evidence->opts.call));
+			    mrg_call_name(evidence->opts.call));
 	else if (error != EFAULT && error != ENOMEM)
-		explain_say(finding, MRG_IS_NOT, "", "A hole gives EFAULT, or ENOMEM where fork protection marks pages.");
+		explain_say(finding, MRG_IS_NOT, "",
+			    "A hole gives EFAULT, or ENOMEM where fork protection marks pages.");
 	else if (!evidence->process.range_known)
-		explain_say(finding, MRG_NOT_SEEN, mapped_remedy,
-		    "%s", explain_no_range(evidence));
+		explain_say(finding, MRG_NOT_SEEN, mapped_remedy, "%s", explain_no_range(evidence));
 	else if (host_pin_on_gpu(pin) || !pin->fault || pin->fault == PIN_DEVICE)
-		explain_say(finding, MRG_IS_NOT, "", "%s", host_pin_on_gpu(pin) ?
-		    "The range is on a GPU, where it needs no CPU mapping." :
-		    "All of the range is mapped.");
+		explain_say(finding, MRG_IS_NOT, "", "%s",
+			    host_pin_on_gpu(pin) ?
+				    "The range is on a GPU, where it needs no CPU mapping." :
+				    "All of the range is mapped.");
 	else if (pin->fault == PIN_READ_ONLY && error != EFAULT)
-		explain_say(finding, MRG_IS_NOT, "", "All of the range is mapped; in part read-only, which gives EFAULT.");
+		explain_say(finding, MRG_IS_NOT, "",
+			    "All of the range is mapped; in part read-only, which gives EFAULT.");
 	else if (pin->fault == PIN_READ_ONLY)
-		explain_say(finding, MRG_MAY_BE, words.remedy, "Address 0x%" PRIx64 " in the range is mapped read-only, which an access with writes does not take.",
-		    pin->at);
+		explain_say(
+			finding, MRG_MAY_BE, words.remedy,
+			"Address 0x%" PRIx64
+			" in the range is mapped read-only, which an access with writes does not take.",
+			pin->at);
 	else if (pin->fault == PIN_UNMAPPED && !pin->gpu_driver)
-		explain_say(finding, MRG_IS, mapped_remedy, "Address 0x%" PRIx64 " in the range is not mapped, and the process has no GPU driver that would know it.",
-		    pin->at);
+		explain_say(
+			finding, MRG_IS, mapped_remedy,
+			"Address 0x%" PRIx64
+			" in the range is not mapped, and the process has no GPU driver that would know it.",
+			pin->at);
 	else
-		explain_say(finding, may_be_device_pointer(pin) ? MRG_MAY_BE : MRG_IS,
-		    words.remedy, "%s", words.text);
+		explain_say(finding, may_be_device_pointer(pin) ? MRG_MAY_BE : MRG_IS, words.remedy,
+			    "%s", words.text);
 }
 
-void explain_device_memory(const struct explain_evidence *evidence,
-			   struct mrg_finding *finding)
+void explain_device_memory(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	const struct host_pin_facts *pin = &evidence->process.pin;
 	int error = evidence->opts.error;
@@ -163,20 +167,29 @@ void explain_device_memory(const struct explain_evidence *evidence,
 	host_reg_words_pin(pin, &words);
 	if (evidence->opts.call != MRG_CALL_REG_MR)
 		explain_say(finding, MRG_IS_NOT, "", "%s pins no memory by its address.",
-		    mrg_call_name(evidence->opts.call));
+			    mrg_call_name(evidence->opts.call));
 	else if (error != EFAULT && error != EINVAL && error != ENOMEM)
-		explain_say(finding, MRG_IS_NOT, "", "Memory of a device gives EFAULT, from a peermem module also EINVAL or ENOMEM.");
+		explain_say(
+			finding, MRG_IS_NOT, "",
+			"Memory of a device gives EFAULT, from a peermem module also EINVAL or ENOMEM.");
 	else if (!evidence->process.range_known)
-		explain_say(finding, MRG_NOT_SEEN, "Register GPU memory by mrg_gpu_export() and mrg_reg_dmabuf().",
-		    "%s", explain_no_range(evidence));
+		explain_say(finding, MRG_NOT_SEEN,
+			    "Register GPU memory by mrg_gpu_export() and mrg_reg_dmabuf().", "%s",
+			    explain_no_range(evidence));
 	else if (host_pin_on_gpu(pin) || pin->fault == PIN_DEVICE)
 		explain_say(finding, MRG_IS, words.remedy, "%s", words.text);
 	else if (may_be_device_pointer(pin))
-		explain_say(finding, MRG_MAY_BE, words.remedy, "The process has a GPU driver loaded, and nothing is open to the CPU at 0x%" PRIx64 ", as with memory of cudaMalloc(); %s.",
-		    pin->at, pin->peermem == PEERMEM_ABSENT ?
-		    "no peermem module is loaded" : "a peermem module is loaded");
+		explain_say(
+			finding, MRG_MAY_BE, words.remedy,
+			"The process has a GPU driver loaded, and nothing is open to the CPU at 0x%" PRIx64
+			", as with memory of cudaMalloc(); %s.",
+			pin->at,
+			pin->peermem == PEERMEM_ABSENT ? "no peermem module is loaded" :
+							 "a peermem module is loaded");
 	else
-		explain_say(finding, MRG_IS_NOT, "", "%s", pin->gpu_driver ?
-		    "The range begins in ordinary memory." :
-		    "The process has no GPU driver loaded, and the range holds no mapping of a device.");
+		explain_say(
+			finding, MRG_IS_NOT, "", "%s",
+			pin->gpu_driver ?
+				"The range begins in ordinary memory." :
+				"The process has no GPU driver loaded, and the range holds no mapping of a device.");
 }

@@ -29,50 +29,54 @@ static bool limit_below_huge_page(const struct explain_evidence *evidence)
 	       evidence->opts.max_mr_size < huge_page(evidence);
 }
 
-static void weigh_length(const struct explain_evidence *evidence,
-			 struct mrg_finding *finding)
+static void weigh_length(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	uint64_t limit = evidence->opts.max_mr_size, length = evidence->opts.length;
 
 	if (length <= limit)
-		explain_say(finding, MRG_IS_NOT, "", "The buffer has %s (%s), the device's largest MR %s: it takes 1 MR.",
-		    SIZE(length), NUMBER(length), SIZE(limit));
+		explain_say(finding, MRG_IS_NOT, "",
+			    "The buffer has %s (%s), the device's largest MR %s: it takes 1 MR.",
+			    SIZE(length), NUMBER(length), SIZE(limit));
 	else if (limit_below_huge_page(evidence))
-		explain_say(finding, MRG_IS, limit_remedy,
-		    "The buffer has %s (%s), the device's largest MR %s, and no MR can end inside its huge pages of %s: mrg_reg(3) refuses it too.",
-		    SIZE(length), NUMBER(length), SIZE(limit),
-		    SIZE(huge_page(evidence)));
+		explain_say(
+			finding, MRG_IS, limit_remedy,
+			"The buffer has %s (%s), the device's largest MR %s, and no MR can end inside its huge pages of %s: mrg_reg(3) refuses it too.",
+			SIZE(length), NUMBER(length), SIZE(limit), SIZE(huge_page(evidence)));
 	else
-		explain_say(finding, MRG_IS, "Register through mrg_reg(3), which makes as many MRs as it takes, or split the buffer.",
-		    "The buffer has %s (%s), the device's largest MR %s: it takes %" PRIu64 " MRs.",
-		    SIZE(length), NUMBER(length), SIZE(limit),
-		    (length - 1) / limit + 1);
+		explain_say(
+			finding, MRG_IS,
+			"Register through mrg_reg(3), which makes as many MRs as it takes, or split the buffer.",
+			"The buffer has %s (%s), the device's largest MR %s: it takes %" PRIu64
+			" MRs.",
+			SIZE(length), NUMBER(length), SIZE(limit), (length - 1) / limit + 1);
 }
 
-void explain_mr_size(const struct explain_evidence *evidence,
-		     struct mrg_finding *finding)
+void explain_mr_size(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	uint64_t limit = evidence->opts.max_mr_size, length = evidence->opts.length;
 	int error = evidence->opts.error;
 
 	if (!registers(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s makes no MR.",
-		    mrg_call_name(evidence->opts.call));
+			    mrg_call_name(evidence->opts.call));
 	else if (error != ENOMEM && error != EINVAL && error != EIO)
-		explain_say(finding, MRG_IS_NOT, "", "Drivers refuse too long an MR with EINVAL, ENOMEM or EIO.");
+		explain_say(finding, MRG_IS_NOT, "",
+			    "Drivers refuse too long an MR with EINVAL, ENOMEM or EIO.");
 	else if (!limit && evidence->opts.device)
-		explain_say(finding, MRG_NOT_SEEN, "Take a device that `mrguard info' lists, and run as root.",
-			    "RDMA device %s could not be asked for its largest MR.", evidence->opts.device);
+		explain_say(finding, MRG_NOT_SEEN,
+			    "Take a device that `mrguard info' lists, and run as root.",
+			    "RDMA device %s could not be asked for its largest MR.",
+			    evidence->opts.device);
 	else if (!limit || !length)
-		explain_say(finding, MRG_NOT_SEEN, "Give the buffer's length, and the device or its largest MR.",
-		    "%s", limit ? "The buffer's length is not given." :
-			    "The device's largest MR is not known.");
+		explain_say(finding, MRG_NOT_SEEN,
+			    "Give the buffer's length, and the device or its largest MR.", "%s",
+			    limit ? "The buffer's length is not given." :
+				    "The device's largest MR is not known.");
 	else
 		weigh_length(evidence, finding);
 }
 
-void explain_keys(const struct explain_evidence *evidence,
-		  struct mrg_finding *finding)
+void explain_keys(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	static const char remedy[] =
 		"Look for leaked MRs with `rdma resource show mr` and for the driver's word in dmesg; register fewer, larger buffers.";
@@ -80,14 +84,15 @@ void explain_keys(const struct explain_evidence *evidence,
 
 	if (!registers(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s takes no MR key.",
-		    mrg_call_name(evidence->opts.call));
+			    mrg_call_name(evidence->opts.call));
 	else if (evidence->opts.error != ENOMEM && evidence->opts.error != ENOSPC)
 		explain_say(finding, MRG_IS_NOT, "", "A device without keys gives ENOMEM.");
 	else if (!max)
-		explain_say(finding, MRG_NOT_SEEN, remedy, "How many MRs the device has, and can have, is not known.");
+		explain_say(finding, MRG_NOT_SEEN, remedy,
+			    "How many MRs the device has, and can have, is not known.");
 	else
 		explain_say(finding, mrs >= max ? MRG_IS : MRG_IS_NOT, remedy,
-		    "The device has %s of %s MRs.", NUMBER(mrs), NUMBER(max));
+			    "The device has %s of %s MRs.", NUMBER(mrs), NUMBER(max));
 }
 
 /* Without an address a length can still be one that no start helps. */
@@ -99,37 +104,44 @@ static void weigh_huge_range(const struct explain_evidence *evidence, uint64_t h
 	uint64_t start = evidence->opts.addr, length = evidence->opts.length;
 
 	if (limit_below_huge_page(evidence))
-		explain_say(finding, MRG_IS, limit_remedy,
-		    "The largest MR of %s is smaller than the huge page of %s: no MR can end at a huge page's border.",
-		    SIZE(evidence->opts.max_mr_size), SIZE(huge));
+		explain_say(
+			finding, MRG_IS, limit_remedy,
+			"The largest MR of %s is smaller than the huge page of %s: no MR can end at a huge page's border.",
+			SIZE(evidence->opts.max_mr_size), SIZE(huge));
 	else if (start && (start | length) & (huge - 1))
-		explain_say(finding, MRG_IS, remedy, "The range 0x%" PRIx64 " + %s cuts huge pages of %s, which fork protection cannot mark in part.",
-		    start, NUMBER(length), SIZE(huge));
+		explain_say(
+			finding, MRG_IS, remedy,
+			"The range 0x%" PRIx64
+			" + %s cuts huge pages of %s, which fork protection cannot mark in part.",
+			start, NUMBER(length), SIZE(huge));
 	else if (length & (huge - 1))
-		explain_say(finding, MRG_IS, remedy, "A range of %s bytes cuts huge pages of %s wherever it begins, and fork protection cannot mark a part of one.",
-		    NUMBER(length), SIZE(huge));
+		explain_say(
+			finding, MRG_IS, remedy,
+			"A range of %s bytes cuts huge pages of %s wherever it begins, and fork protection cannot mark a part of one.",
+			NUMBER(length), SIZE(huge));
 	else if (!start || !length)
-		explain_say(finding, MRG_NOT_SEEN, "Give address and length.",
-		    "Whether the range begins and ends at borders of huge pages (%s) is not known: its %s is not given.",
-		    SIZE(huge), start ? "length" : "address");
+		explain_say(
+			finding, MRG_NOT_SEEN, "Give address and length.",
+			"Whether the range begins and ends at borders of huge pages (%s) is not known: its %s is not given.",
+			SIZE(huge), start ? "length" : "address");
 	else
-		explain_say(finding, MRG_IS_NOT, "", "The range begins and ends at borders of its huge pages (%s).",
-		    SIZE(huge));
+		explain_say(finding, MRG_IS_NOT, "",
+			    "The range begins and ends at borders of its huge pages (%s).",
+			    SIZE(huge));
 }
 
-void explain_huge_page(const struct explain_evidence *evidence,
-		       struct mrg_finding *finding)
+void explain_huge_page(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	uint64_t huge = huge_page(evidence);
 
 	if (!explain_takes_range(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s marks no pages.",
-		    mrg_call_name(evidence->opts.call));
+			    mrg_call_name(evidence->opts.call));
 	else if (evidence->opts.error != EINVAL)
 		explain_say(finding, MRG_IS_NOT, "", "A cut huge page gives EINVAL.");
 	else if (!evidence->process.range_known && !huge)
 		explain_say(finding, MRG_NOT_SEEN, "Give address and length.", "%s",
-		    explain_no_range(evidence));
+			    explain_no_range(evidence));
 	else if (!huge)
 		explain_say(finding, MRG_IS_NOT, "", "The range holds no huge pages.");
 	else

@@ -16,7 +16,7 @@
 
 struct source {
 	const char *root;
-	char process[16];	/* "4711", "self" */
+	char process[16]; /* "4711", "self" */
 };
 
 static void path_of(const struct source *from, const char *file, char *path)
@@ -83,8 +83,7 @@ static bool in_own_namespace(const struct source *from)
 
 	if (!file)
 		return false;
-	if (fscanf(file, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside,
-		   &count) == 3)
+	if (fscanf(file, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside, &count) == 3)
 		own = outside != 0 || count != UINT32_MAX;
 	fclose(file);
 	return own;
@@ -92,8 +91,7 @@ static bool in_own_namespace(const struct source *from)
 
 static void read_limits(const struct source *from, struct explain_process_facts *facts)
 {
-	facts->memlock_known = read_status(from, facts) &&
-			       read_memlock(from, facts);
+	facts->memlock_known = read_status(from, facts) && read_memlock(from, facts);
 	if (in_own_namespace(from))
 		facts->may_lock = false;
 }
@@ -114,8 +112,8 @@ static bool read_vma_limit(const struct source *from, uint64_t *limit)
 }
 
 /* One pass: the number of VMAs, and the largest page of the range. */
-static int walk(const struct source *from, const char *name,
-		const struct mrg_explain_opts *opts, struct explain_process_facts *facts)
+static int walk(const struct source *from, const char *name, const struct mrg_explain_opts *opts,
+		struct explain_process_facts *facts)
 {
 	uint64_t end = opts->addr + opts->length;
 	struct host_maps_vma vma;
@@ -130,8 +128,7 @@ static int walk(const struct source *from, const char *name,
 	facts->vmas = 0;
 	while ((ret = host_maps_next(&maps, &vma)) == 1) {
 		facts->vmas += strcmp(vma.name, "[vsyscall]") != 0;
-		if (vma.end > opts->addr && vma.start < end &&
-		    vma.page_size > facts->page_size)
+		if (vma.end > opts->addr && vma.start < end && vma.page_size > facts->page_size)
 			facts->page_size = vma.page_size;
 	}
 	host_maps_close(&maps);
@@ -144,12 +141,11 @@ static int read_pin(const struct source *from, const struct mrg_explain_opts *op
 		    struct host_pin_facts *pin)
 {
 	struct host_pin_facts worse;
-	int ret = host_pin_read(from->root, from->process, opts->addr, opts->length,
-			   true, pin);
+	int ret = host_pin_read(from->root, from->process, opts->addr, opts->length, true, pin);
 
 	if (!ret && pin->fault == PIN_READ_ONLY &&
-	    !host_pin_read(from->root, from->process, opts->addr, opts->length, false,
-		      &worse) && worse.fault)
+	    !host_pin_read(from->root, from->process, opts->addr, opts->length, false, &worse) &&
+	    worse.fault)
 		*pin = worse;
 	if (!ret && !opts->pid && !opts->proc)
 		host_pin_ask_drivers(pin);
@@ -165,8 +161,7 @@ static bool pages_matter(const struct mrg_explain_opts *opts)
 	       (cut || opts->error == EINVAL);
 }
 
-static void read_maps(const struct source *from,
-		      const struct mrg_explain_opts *opts,
+static void read_maps(const struct source *from, const struct mrg_explain_opts *opts,
 		      struct explain_process_facts *facts)
 {
 	bool range = opts->addr && opts->length;
@@ -179,11 +174,9 @@ static void read_maps(const struct source *from,
 		mrg_vma_count(opts->dev, opts->pid, &facts->vmas);
 }
 
-int explain_read_process(const struct mrg_explain_opts *opts,
-			 struct explain_process_facts *facts)
+int explain_read_process(const struct mrg_explain_opts *opts, struct explain_process_facts *facts)
 {
-	struct source from = { .root = opts->proc ? opts->proc : "/proc",
-			       .process = "self" };
+	struct source from = { .root = opts->proc ? opts->proc : "/proc", .process = "self" };
 	FILE *there;
 
 	if (opts->pid)

@@ -57,16 +57,16 @@ enum gpu_cuda_memory_type {
 	CUDA_MEMORY_DEVICE = 2,
 };
 
-#define GPU_LOCATION_DEVICE	1
-#define GPU_HANDLE_POSIX_FD	1
-#define GPU_ALLOCATION_PINNED	1
-#define GPU_ACCESS_READ_WRITE	3
-#define GPU_GRANULARITY_MIN	0
-#define GPU_DMABUF_FD		1	/* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
-#define GPU_DMABUF_PCIE		1	/* CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE */
-#define GPU_IPC_LAZY_PEER	1	/* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS; HIP since 6.0 */
-#define HIP5_IPC_LAZY_PEER	0
-#define GPU_IPC_BYTES		64
+#define GPU_LOCATION_DEVICE 1
+#define GPU_HANDLE_POSIX_FD 1
+#define GPU_ALLOCATION_PINNED 1
+#define GPU_ACCESS_READ_WRITE 3
+#define GPU_GRANULARITY_MIN 0
+#define GPU_DMABUF_FD 1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD */
+#define GPU_DMABUF_PCIE 1 /* CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE */
+#define GPU_IPC_LAZY_PEER 1 /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS; HIP since 6.0 */
+#define HIP5_IPC_LAZY_PEER 0
+#define GPU_IPC_BYTES 64
 
 /* CU_DEVICE_ATTRIBUTE_* */
 enum gpu_cuda_device_attribute {
@@ -122,35 +122,30 @@ struct gpu_hip_pointer {
 enum gpu_hip5_memory { HIP5_HOST = 0, HIP5_DEVICE = 1, HIP5_MANAGED = 4 };
 enum gpu_hip6_memory { HIP6_HOST = 1, HIP6_DEVICE = 2, HIP6_MANAGED = 3 };
 
-#define HSA_SYSTEM_DMABUF	0x204	/* HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED */
+#define HSA_SYSTEM_DMABUF 0x204 /* HSA_AMD_SYSTEM_INFO_DMABUF_SUPPORTED */
 
 /* What both vendors have.  @device is an ordinal: a CUdevice is one as well. */
 struct gpu_calls {
 	int (*error_name)(int result, const char **name);
 	int (*attribute)(void *data, int attribute, uint64_t ptr);
 	int (*address_range)(uint64_t *base, size_t *size, uint64_t ptr);
-	int (*dmabuf)(void *fd, uint64_t ptr, size_t size, int type,
-		      unsigned long long flags);
+	int (*dmabuf)(void *fd, uint64_t ptr, size_t size, int type, unsigned long long flags);
 	int (*ipc_get)(struct gpu_ipc_handle *handle, uint64_t ptr);
-	int (*ipc_open)(uint64_t *ptr, struct gpu_ipc_handle handle,
-			unsigned int flags);
+	int (*ipc_open)(uint64_t *ptr, struct gpu_ipc_handle handle, unsigned int flags);
 	int (*ipc_close)(uint64_t ptr);
 	int (*retain)(uint64_t *handle, uint64_t addr);
 	int (*release)(uint64_t handle);
 	int (*properties)(struct gpu_prop *prop, uint64_t handle);
-	int (*granularity)(size_t *granularity, const struct gpu_prop *prop,
-			   int option);
-	int (*export_handle)(void *out, uint64_t handle, int type,
-			     unsigned long long flags);
+	int (*granularity)(size_t *granularity, const struct gpu_prop *prop, int option);
+	int (*export_handle)(void *out, uint64_t handle, int type, unsigned long long flags);
 	int (*import_handle)(uint64_t *handle, void *os_handle, int type);
-	int (*reserve)(uint64_t *ptr, size_t size, size_t alignment,
-		       uint64_t hint, unsigned long long flags);
+	int (*reserve)(uint64_t *ptr, size_t size, size_t alignment, uint64_t hint,
+		       unsigned long long flags);
 	int (*address_free)(uint64_t ptr, size_t size);
 	int (*map)(uint64_t ptr, size_t size, size_t offset, uint64_t handle,
 		   unsigned long long flags);
 	int (*unmap)(uint64_t ptr, size_t size);
-	int (*set_access)(uint64_t ptr, size_t size,
-			  const struct gpu_access *desc, size_t count);
+	int (*set_access)(uint64_t ptr, size_t size, const struct gpu_access *desc, size_t count);
 	int (*can_access_peer)(int *can, int device, int peer);
 	int (*device_count)(int *count);
 	int (*device_name)(char *name, int length, int device);
@@ -162,8 +157,7 @@ struct gpu_calls {
 };
 
 struct gpu_cuda_calls {
-	int (*attributes)(unsigned int count, int *attributes, void **data,
-			  uint64_t ptr);
+	int (*attributes)(unsigned int count, int *attributes, void **data, uint64_t ptr);
 	int (*device_attribute)(int *value, int attribute, int device);
 	int (*ctx_current)(void **ctx);
 	int (*ctx_device)(int *device);
@@ -184,8 +178,7 @@ struct gpu_hip_calls {
 };
 
 struct gpu_hsa_calls {
-	int (*export_dmabuf)(const void *ptr, size_t size, int *fd,
-			     uint64_t *offset);
+	int (*export_dmabuf)(const void *ptr, size_t size, int *fd, uint64_t *offset);
 	int (*close_dmabuf)(int fd);
 	int (*system_info)(int attribute, void *value);
 };

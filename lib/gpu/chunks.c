@@ -9,10 +9,9 @@
 
 #include "gpu/driver.h"
 
-#define MAX_CHUNKS	(1u << 20)	/* 2 TiB of 2 MiB chunks */
+#define MAX_CHUNKS (1u << 20) /* 2 TiB of 2 MiB chunks */
 
-static uint64_t attribute(const struct gpu_driver *driver, uint64_t addr,
-			  int which)
+static uint64_t attribute(const struct gpu_driver *driver, uint64_t addr, int which)
 {
 	uint64_t value = 0;
 
@@ -26,8 +25,8 @@ uint64_t gpu_buffer_id(const struct gpu_driver *driver, uint64_t addr)
 	return attribute(driver, addr, GPU_ATTR_BUFFER_ID);
 }
 
-static int ask_mapping(const struct gpu_driver *driver, uint64_t addr,
-		       uint64_t *base, uint64_t *size)
+static int ask_mapping(const struct gpu_driver *driver, uint64_t addr, uint64_t *base,
+		       uint64_t *size)
 {
 	int result;
 
@@ -43,8 +42,7 @@ static int ask_mapping(const struct gpu_driver *driver, uint64_t addr,
  * (CUresult 201), and one of that chunk's own device; for chunks in CPU memory
  * it answers base 0.  The attributes do neither, and know no more of a hole.
  */
-static int find_mapping(const struct gpu_driver *driver, uint64_t addr,
-			struct mrg_mem_chunk *chunk)
+static int find_mapping(const struct gpu_driver *driver, uint64_t addr, struct mrg_mem_chunk *chunk)
 {
 	uint64_t base = 0, size = 0;
 	size_t bytes = 0;
@@ -74,8 +72,7 @@ static bool was_imported(struct mrg_gpu *gpu, uint64_t addr)
 	return i;
 }
 
-static int read_properties(struct mrg_gpu *gpu,
-			   const struct gpu_driver *driver,
+static int read_properties(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 			   struct mrg_mem_chunk *chunk)
 {
 	struct gpu_prop prop = { 0 };
@@ -90,8 +87,7 @@ static int read_properties(struct mrg_gpu *gpu,
 		return result;
 	chunk->id = gpu_buffer_id(driver, chunk->addr);
 	chunk->handle_types = (uint32_t)prop.handle_types;
-	chunk->device = prop.location.type == GPU_LOCATION_DEVICE ?
-		prop.location.id : -1;
+	chunk->device = prop.location.type == GPU_LOCATION_DEVICE ? prop.location.id : -1;
 	/* HIP has no such flag: all its memory can be exported. */
 	chunk->rdma = driver->vendor == GPU_HIP || prop.flags.rdma;
 	chunk->compressed = prop.flags.compression;
@@ -105,15 +101,14 @@ static int add(const struct mrg_gpu *gpu, struct mrg_mem *mem, size_t *room,
 	struct mrg_mem_chunk *more;
 
 	if (mem->count == MAX_CHUNKS)
-		return gpu_fail(gpu, -E2BIG, "walk chunks",
-				    "share or export the range in parts",
-				    "the range has more than %u chunks", MAX_CHUNKS);
+		return gpu_fail(gpu, -E2BIG, "walk chunks", "share or export the range in parts",
+				"the range has more than %u chunks", MAX_CHUNKS);
 	if (mem->count == *room) {
 		*room = *room ? *room * 2 : 16;
 		more = realloc(mem->chunks, *room * sizeof(*more));
 		if (!more)
-			return gpu_fail(gpu, -ENOMEM, "walk chunks", "",
-					    "no memory for %zu chunks", *room);
+			return gpu_fail(gpu, -ENOMEM, "walk chunks", "", "no memory for %zu chunks",
+					*room);
 		mem->chunks = more;
 	}
 	mem->chunks[mem->count++] = *chunk;
@@ -136,12 +131,11 @@ static void sum_up(struct mrg_mem *mem)
 		imported |= mem->chunks[i].imported;
 		all &= mem->chunks[i].rdma || mem->chunks[i].imported;
 	}
-	mem->rdma = !all ? MRG_RDMA_NO :
-		imported ? MRG_RDMA_UNKNOWN : MRG_RDMA_YES;
+	mem->rdma = !all ? MRG_RDMA_NO : imported ? MRG_RDMA_UNKNOWN : MRG_RDMA_YES;
 }
 
-int gpu_walk(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		 uint64_t addr, uint64_t length, struct mrg_mem *mem)
+int gpu_walk(struct mrg_gpu *gpu, struct gpu_driver *driver, uint64_t addr, uint64_t length,
+	     struct mrg_mem *mem)
 {
 	struct mrg_mem_chunk chunk = { 0 };
 	size_t room = 0;
@@ -152,8 +146,8 @@ int gpu_walk(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		if (!result)
 			result = read_properties(gpu, driver, &chunk);
 		if (result == GPU_INVALID_CONTEXT)
-			return gpu_fail_call(gpu, driver, "walk chunks",
-						 "cuMemGetAddressRange", result);
+			return gpu_fail_call(gpu, driver, "walk chunks", "cuMemGetAddressRange",
+					     result);
 		if (result || (mem->count && chunk.addr != at)) {
 			mem->hole = at;
 			break;

@@ -9,7 +9,7 @@
 
 #include "gpu/driver.h"
 
-#define MINE	1	/* a driver knows the pointer */
+#define MINE 1 /* a driver knows the pointer */
 
 static void name_device(const struct gpu_driver *driver, struct mrg_mem *mem)
 {
@@ -27,8 +27,8 @@ static void name_device(const struct gpu_driver *driver, struct mrg_mem *mem)
  * need no context, but for a pool they may speak of its reserved range: only
  * the call's answer is a bound that can be relied on.
  */
-static void find_allocation(const struct gpu_driver *driver, uint64_t addr,
-			    uint64_t length, struct mrg_mem *mem)
+static void find_allocation(const struct gpu_driver *driver, uint64_t addr, uint64_t length,
+			    struct mrg_mem *mem)
 {
 	uint64_t base = 0;
 	size_t size = 0;
@@ -61,14 +61,12 @@ struct cuda_answer {
  * attributes are older than CUDA 12, so no driver rejects the call for one.
  * Each buffer has 8 bytes, since the widths differ.
  */
-static int ask_cuda(const struct gpu_driver *driver, uint64_t addr,
-		    struct cuda_answer *answer)
+static int ask_cuda(const struct gpu_driver *driver, uint64_t addr, struct cuda_answer *answer)
 {
-	int attributes[] = { GPU_ATTR_CONTEXT, GPU_ATTR_MEMORY_TYPE,
-			     GPU_ATTR_IS_MANAGED, GPU_ATTR_DEVICE_ORDINAL,
-			     GPU_ATTR_BUFFER_ID };
-	void *data[] = { &answer->context, &answer->type, &answer->managed,
-			 &answer->ordinal, &answer->id };
+	int attributes[] = { GPU_ATTR_CONTEXT, GPU_ATTR_MEMORY_TYPE, GPU_ATTR_IS_MANAGED,
+			     GPU_ATTR_DEVICE_ORDINAL, GPU_ATTR_BUFFER_ID };
+	void *data[] = { &answer->context, &answer->type, &answer->managed, &answer->ordinal,
+			 &answer->id };
 
 	memset(answer, 0, sizeof(*answer));
 	return driver->cuda.attributes(5, attributes, data, addr);
@@ -91,8 +89,7 @@ static bool is_pool(const struct gpu_driver *driver, uint64_t addr)
 	return !driver->c.attribute(&pool, GPU_ATTR_MEMPOOL, addr) && pool;
 }
 
-static void set_kind(struct mrg_mem *mem, enum mrg_mem_kind kind,
-		     const char *source)
+static void set_kind(struct mrg_mem *mem, enum mrg_mem_kind kind, const char *source)
 {
 	mem->kind = kind;
 	mem->source = source;
@@ -115,9 +112,8 @@ static void judge_cuda(const struct gpu_driver *driver, uint64_t addr,
 
 /* An address that was imported by IPC has the flag off, and its DMA-BUF export
  * fails; so "no" is right for it as well. */
-static void fill_cuda(const struct gpu_driver *driver, uint64_t addr,
-		      uint64_t length, const struct cuda_answer *answer,
-		      struct mrg_mem *mem)
+static void fill_cuda(const struct gpu_driver *driver, uint64_t addr, uint64_t length,
+		      const struct cuda_answer *answer, struct mrg_mem *mem)
 {
 	uint64_t capable = 0;
 
@@ -128,8 +124,8 @@ static void fill_cuda(const struct gpu_driver *driver, uint64_t addr,
 		mem->rdma = (uint32_t)capable & 1 ? MRG_RDMA_YES : MRG_RDMA_NO;
 }
 
-static int describe_cuda(struct mrg_gpu *gpu, struct gpu_driver *driver,
-			 uint64_t addr, uint64_t length, struct mrg_mem *mem)
+static int describe_cuda(struct mrg_gpu *gpu, struct gpu_driver *driver, uint64_t addr,
+			 uint64_t length, struct mrg_mem *mem)
 {
 	struct gpu_scope scope;
 	struct cuda_answer answer;
@@ -139,15 +135,14 @@ static int describe_cuda(struct mrg_gpu *gpu, struct gpu_driver *driver,
 	if (result == GPU_NOT_INITIALIZED || result == GPU_DEINITIALIZED)
 		return 0;
 	if (result)
-		return gpu_fail_call(gpu, driver, "classify",
-					 "cuPointerGetAttributes", result);
+		return gpu_fail_call(gpu, driver, "classify", "cuPointerGetAttributes", result);
 	if (!(uint32_t)answer.type)
 		return 0;
 	judge_cuda(driver, addr, &answer, mem);
 	if (mem->kind == MRG_MEM_HOST_PINNED)
 		return 0;
-	entered = gpu_enter(gpu, driver, (int32_t)answer.ordinal,
-				(void *)(uintptr_t)answer.context, &scope);
+	entered = gpu_enter(gpu, driver, (int32_t)answer.ordinal, (void *)(uintptr_t)answer.context,
+			    &scope);
 	if (mem->kind == MRG_MEM_CUDA_VMM)
 		ret = gpu_walk(gpu, driver, addr, length, mem);
 	else
@@ -175,8 +170,8 @@ static enum mrg_mem_kind hip_kind(const struct gpu_driver *driver,
 	return MRG_MEM_UNKNOWN;
 }
 
-static void fill_hip(const struct gpu_driver *driver, uint64_t addr,
-		     uint64_t length, struct mrg_mem *mem)
+static void fill_hip(const struct gpu_driver *driver, uint64_t addr, uint64_t length,
+		     struct mrg_mem *mem)
 {
 	mem->id = gpu_buffer_id(driver, addr);
 	mem->rdma = mem->kind == MRG_MEM_HIP ? MRG_RDMA_YES : MRG_RDMA_NO;
@@ -185,8 +180,8 @@ static void fill_hip(const struct gpu_driver *driver, uint64_t addr,
 
 /* Some releases do not know VMM addresses in hipPointerGetAttributes(), so
  * these are asked about whatever it says. */
-static int describe_hip(struct mrg_gpu *gpu, struct gpu_driver *driver,
-			uint64_t addr, uint64_t length, struct mrg_mem *mem)
+static int describe_hip(struct mrg_gpu *gpu, struct gpu_driver *driver, uint64_t addr,
+			uint64_t length, struct mrg_mem *mem)
 {
 	struct gpu_hip_pointer pointer = { .device = -1 };
 	struct gpu_scope scope;
@@ -212,8 +207,7 @@ static int describe_hip(struct mrg_gpu *gpu, struct gpu_driver *driver,
 
 /* ---- both ---- */
 
-static int ask_drivers(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
-		       struct mrg_mem *mem)
+static int ask_drivers(struct mrg_gpu *gpu, uint64_t addr, uint64_t length, struct mrg_mem *mem)
 {
 	struct gpu_driver *driver = gpu_peek(gpu, GPU_CUDA);
 	int ret = 0;
@@ -226,8 +220,7 @@ static int ask_drivers(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 	return driver ? describe_hip(gpu, driver, addr, length, mem) : 0;
 }
 
-int mrg_gpu_classify(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
-		     struct mrg_mem *mem)
+int mrg_gpu_classify(struct mrg_gpu *gpu, uint64_t addr, uint64_t length, struct mrg_mem *mem)
 {
 	struct mrg_mem found = { .device = -1, .source = "" };
 	int ret = gpu_check(gpu);
@@ -236,9 +229,8 @@ int mrg_gpu_classify(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 		return ret;
 	if (!length || addr + length < addr)
 		return gpu_fail(gpu, -EINVAL, "classify", "",
-				    "the range of %llu bytes at 0x%llx is none",
-				    (unsigned long long)length,
-				    (unsigned long long)addr);
+				"the range of %llu bytes at 0x%llx is none",
+				(unsigned long long)length, (unsigned long long)addr);
 	ret = ask_drivers(gpu, addr, length, &found);
 	if (!ret)
 		ret = gpu_host_classify(gpu, addr, length, true, &found);

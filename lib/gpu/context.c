@@ -11,10 +11,10 @@
 
 static int no_context(const struct mrg_gpu *gpu, int ordinal)
 {
-	return gpu_fail(gpu, -ENOTCONN, "enter context",
-			    "make a context of that device current in this thread (cudaSetDevice() and a first call), or open with MRG_GPU_CONTEXT",
-			    "CUDA device %d has no context in this process",
-			    ordinal);
+	return gpu_fail(
+		gpu, -ENOTCONN, "enter context",
+		"make a context of that device current in this thread (cudaSetDevice() and a first call), or open with MRG_GPU_CONTEXT",
+		"CUDA device %d has no context in this process", ordinal);
 }
 
 static bool is_current(const struct gpu_driver *driver, int ordinal)
@@ -40,8 +40,8 @@ static void hold(struct mrg_gpu *gpu, struct gpu_driver *driver, int ordinal)
 	pthread_mutex_unlock(&gpu->lock);
 }
 
-static int enter_primary(struct mrg_gpu *gpu, struct gpu_driver *driver,
-			 int ordinal, struct gpu_scope *scope)
+static int enter_primary(struct mrg_gpu *gpu, struct gpu_driver *driver, int ordinal,
+			 struct gpu_scope *scope)
 {
 	unsigned int flags;
 	int active = 0, result;
@@ -52,21 +52,20 @@ static int enter_primary(struct mrg_gpu *gpu, struct gpu_driver *driver,
 		return no_context(gpu, ordinal);
 	result = driver->cuda.primary_retain(&ctx, ordinal);
 	if (result)
-		return gpu_fail_call(gpu, driver, "enter context",
-					 "cuDevicePrimaryCtxRetain", result);
+		return gpu_fail_call(gpu, driver, "enter context", "cuDevicePrimaryCtxRetain",
+				     result);
 	scope->retained = true;
 	if (!active)
 		hold(gpu, driver, ordinal);
 	result = driver->cuda.ctx_push(ctx);
 	if (result)
-		return gpu_fail_call(gpu, driver, "enter context",
-					 "cuCtxPushCurrent", result);
+		return gpu_fail_call(gpu, driver, "enter context", "cuCtxPushCurrent", result);
 	scope->pushed = true;
 	return 0;
 }
 
-static int enter_cuda(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		      int ordinal, void *ctx, struct gpu_scope *scope)
+static int enter_cuda(struct mrg_gpu *gpu, struct gpu_driver *driver, int ordinal, void *ctx,
+		      struct gpu_scope *scope)
 {
 	int ret;
 
@@ -82,8 +81,8 @@ static int enter_cuda(struct mrg_gpu *gpu, struct gpu_driver *driver,
 	return ret;
 }
 
-static int enter_hip(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		     int ordinal, struct gpu_scope *scope)
+static int enter_hip(struct mrg_gpu *gpu, struct gpu_driver *driver, int ordinal,
+		     struct gpu_scope *scope)
 {
 	int result;
 
@@ -95,13 +94,12 @@ static int enter_hip(struct mrg_gpu *gpu, struct gpu_driver *driver,
 	if (!result && scope->before != ordinal)
 		result = driver->hip.set_device(ordinal);
 	if (result)
-		return gpu_fail_call(gpu, driver, "enter device",
-					 "hipSetDevice", result);
+		return gpu_fail_call(gpu, driver, "enter device", "hipSetDevice", result);
 	return 0;
 }
 
-int gpu_enter(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		  int ordinal, void *ctx, struct gpu_scope *scope)
+int gpu_enter(struct mrg_gpu *gpu, struct gpu_driver *driver, int ordinal, void *ctx,
+	      struct gpu_scope *scope)
 {
 	memset(scope, 0, sizeof(*scope));
 	scope->driver = driver;
@@ -111,8 +109,8 @@ int gpu_enter(struct mrg_gpu *gpu, struct gpu_driver *driver,
 	return enter_cuda(gpu, driver, ordinal, ctx, scope);
 }
 
-int gpu_enter_at(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		     int ordinal, uint64_t addr, struct gpu_scope *scope)
+int gpu_enter_at(struct mrg_gpu *gpu, struct gpu_driver *driver, int ordinal, uint64_t addr,
+		 struct gpu_scope *scope)
 {
 	uint64_t ctx = 0;
 

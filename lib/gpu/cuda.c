@@ -11,8 +11,8 @@
 
 #include "gpu/driver.h"
 
-typedef int (*proc_address_t)(const char *symbol, void **function, int version,
-			      uint64_t flags, int *status);
+typedef int (*proc_address_t)(const char *symbol, void **function, int version, uint64_t flags,
+			      int *status);
 
 struct symbol {
 	const char *name;
@@ -21,10 +21,14 @@ struct symbol {
 	bool optional;
 };
 
-#define CALL(field, name, version) \
-	{ "cu" name, version, offsetof(struct gpu_driver, field), false }
-#define MAYBE(field, name, version) \
-	{ "cu" name, version, offsetof(struct gpu_driver, field), true }
+#define CALL(field, name, version)                                            \
+	{                                                                     \
+		"cu" name, version, offsetof(struct gpu_driver, field), false \
+	}
+#define MAYBE(field, name, version)                                          \
+	{                                                                    \
+		"cu" name, version, offsetof(struct gpu_driver, field), true \
+	}
 
 static const struct symbol symbols[] = {
 	CALL(c.init, "Init", 2000),
@@ -67,8 +71,9 @@ static const struct symbol symbols[] = {
 static void lacks(struct gpu_driver *driver, const struct symbol *symbol, int result)
 {
 	if (result == GPU_STUB_LIBRARY)
-		snprintf(driver->why, sizeof(driver->why),
-			 "what was loaded as libcuda.so.1 is the CUDA toolkit's stub: take its folder out of LD_LIBRARY_PATH");
+		snprintf(
+			driver->why, sizeof(driver->why),
+			"what was loaded as libcuda.so.1 is the CUDA toolkit's stub: take its folder out of LD_LIBRARY_PATH");
 	else
 		snprintf(driver->why, sizeof(driver->why),
 			 "libcuda.so.1 has no %s() as of CUDA %d.%d", symbol->name,
@@ -88,15 +93,13 @@ static bool resolve(struct gpu_driver *driver, proc_address_t get)
 			lacks(driver, &symbols[i], result);
 			return false;
 		}
-		memcpy((char *)driver + symbols[i].offset, &function,
-		       sizeof(function));
+		memcpy((char *)driver + symbols[i].offset, &function, sizeof(function));
 	}
 	return true;
 }
 
 /* Only this name: "libcuda.so" may be the toolkit's stub. */
-int gpu_cuda_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		  bool loaded_only)
+int gpu_cuda_load(struct mrg_gpu *gpu, struct gpu_driver *driver, bool loaded_only)
 {
 	void *library = gpu->loader->open("libcuda.so.1", loaded_only);
 	proc_address_t get;
@@ -108,8 +111,9 @@ int gpu_cuda_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
 	symbol = gpu->loader->sym(library, "cuGetProcAddress_v2");
 	if (!symbol) {
 		driver->broken = true;
-		snprintf(driver->why, sizeof(driver->why),
-			 "libcuda.so.1 has no cuGetProcAddress_v2(): its driver is older than CUDA 12.0");
+		snprintf(
+			driver->why, sizeof(driver->why),
+			"libcuda.so.1 has no cuGetProcAddress_v2(): its driver is older than CUDA 12.0");
 		return 0;
 	}
 	memcpy(&get, &symbol, sizeof(get));
@@ -119,8 +123,7 @@ int gpu_cuda_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
 	return 0;
 }
 
-int gpu_cuda_attribute(const struct gpu_driver *driver, int ordinal,
-		       int attribute)
+int gpu_cuda_attribute(const struct gpu_driver *driver, int ordinal, int attribute)
 {
 	int value = 0;
 

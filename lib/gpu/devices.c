@@ -10,8 +10,8 @@
 
 #include "gpu/driver.h"
 
-#define VENDOR_NVIDIA	0x10de
-#define VENDOR_AMD	0x1002
+#define VENDOR_NVIDIA 0x10de
+#define VENDOR_AMD 0x1002
 
 static void yes(struct mrg_gpu_cap *cap)
 {
@@ -47,8 +47,7 @@ static void read_first_line(const char *path, char *line, size_t size)
 	fclose(file);
 }
 
-static unsigned int read_hex(const struct mrg_gpu *gpu, const char *pci,
-			     const char *file)
+static unsigned int read_hex(const struct mrg_gpu *gpu, const char *pci, const char *file)
 {
 	char path[480], line[32];
 
@@ -57,8 +56,7 @@ static unsigned int read_hex(const struct mrg_gpu *gpu, const char *pci,
 	return (unsigned int)strtoul(line, NULL, 16);
 }
 
-static void read_driver(const struct mrg_gpu *gpu, const char *pci,
-			char *driver, size_t size)
+static void read_driver(const struct mrg_gpu *gpu, const char *pci, char *driver, size_t size)
 {
 	char path[480], target[256];
 	const char *name;
@@ -75,8 +73,7 @@ static void read_driver(const struct mrg_gpu *gpu, const char *pci,
 
 /* ---- CUDA ---- */
 
-static void judge_dmabuf(const struct gpu_driver *driver, int ordinal,
-			 struct mrg_gpu_cap *cap)
+static void judge_dmabuf(const struct gpu_driver *driver, int ordinal, struct mrg_gpu_cap *cap)
 {
 	char line[256];
 
@@ -86,9 +83,10 @@ static void judge_dmabuf(const struct gpu_driver *driver, int ordinal,
 		yes(cap);
 	} else {
 		read_first_line("/proc/driver/nvidia/version", line, sizeof(line));
-		no(cap, strstr(line, "Open Kernel Module") ?
-		   "the GPU has no GPUDirect RDMA" :
-		   "needs NVIDIA's open kernel modules; these are the proprietary ones");
+		no(cap,
+		   strstr(line, "Open Kernel Module") ?
+			   "the GPU has no GPUDirect RDMA" :
+			   "needs NVIDIA's open kernel modules; these are the proprietary ones");
 	}
 }
 
@@ -119,7 +117,8 @@ static void judge_cuda(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_VMM_RDMA))
 		yes(&d->vmm_rdma);
 	else
-		no(&d->vmm_rdma, "the driver does not support RDMA to VMM memory on this GPU: use cudaMalloc()");
+		no(&d->vmm_rdma,
+		   "the driver does not support RDMA to VMM memory on this GPU: use cudaMalloc()");
 	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_POSIX_FD))
 		yes(&d->share_fd);
 	else
@@ -127,7 +126,8 @@ static void judge_cuda(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 	if (!gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_FABRIC))
 		no(&d->fabric, "the GPU has no fabric handles");
 	else if (!has_imex_channel(gpu))
-		no(&d->fabric, "no IMEX channel is open to this process: /dev/nvidia-caps-imex-channels/channel*");
+		no(&d->fabric,
+		   "no IMEX channel is open to this process: /dev/nvidia-caps-imex-channels/channel*");
 	else
 		yes(&d->fabric);
 	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_HOST_PAGE_TABLES))
@@ -138,13 +138,11 @@ static void judge_cuda(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 
 /* ---- HIP ---- */
 
-static void judge_hip(const struct gpu_driver *driver,
-		      struct mrg_gpu_device *d)
+static void judge_hip(const struct gpu_driver *driver, struct mrg_gpu_device *d)
 {
 	bool dmabuf = true;
 
-	if (driver->hsa.system_info &&
-	    driver->hsa.system_info(HSA_SYSTEM_DMABUF, &dmabuf))
+	if (driver->hsa.system_info && driver->hsa.system_info(HSA_SYSTEM_DMABUF, &dmabuf))
 		dmabuf = true;
 	if (!driver->c.dmabuf && !driver->hsa.export_dmabuf)
 		no(&d->dmabuf, "this ROCm has no call that exports a DMA-BUF");
@@ -179,8 +177,8 @@ static void lower(char *text)
 			*text = (char)(*text - 'A' + 'a');
 }
 
-static int add_device(struct mrg_gpu *gpu, const struct gpu_driver *driver,
-		      int ordinal, struct mrg_gpu_list *list)
+static int add_device(struct mrg_gpu *gpu, const struct gpu_driver *driver, int ordinal,
+		      struct mrg_gpu_list *list)
 {
 	struct mrg_gpu_device *d = add(list);
 	size_t memory = 0;
@@ -207,13 +205,12 @@ static int add_device(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 static void kernel_version(enum gpu_vendor vendor, char *out, size_t size)
 {
 	const char *path = vendor == GPU_CUDA ? "/sys/module/nvidia/version" :
-		"/sys/module/amdgpu/version";
+						"/sys/module/amdgpu/version";
 
 	read_first_line(path, out, size);
 }
 
-static int add_runtime(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-		       struct mrg_gpu_list *list)
+static int add_runtime(struct mrg_gpu *gpu, enum gpu_vendor vendor, struct mrg_gpu_list *list)
 {
 	struct mrg_gpu_runtime *runtime = &list->runtimes[vendor];
 	struct gpu_driver *driver;
@@ -244,8 +241,7 @@ static bool is_listed(const struct mrg_gpu_list *list, const char *pci)
 }
 
 /* A GPU that no runtime shows: the driver is not loaded, or it is hidden. */
-static int add_bare(struct mrg_gpu *gpu, const char *pci,
-		    struct mrg_gpu_list *list)
+static int add_bare(struct mrg_gpu *gpu, const char *pci, struct mrg_gpu_list *list)
 {
 	unsigned int class = read_hex(gpu, pci, "class");
 	unsigned int vendor = read_hex(gpu, pci, "vendor");
@@ -262,13 +258,12 @@ static int add_bare(struct mrg_gpu *gpu, const char *pci,
 	runtime = &list->runtimes[vendor == VENDOR_NVIDIA ? GPU_CUDA : GPU_HIP];
 	strcpy(d->vendor, "none");
 	d->ordinal = -1;
-	snprintf(d->name, sizeof(d->name), "%s %04x",
-		 vendor == VENDOR_NVIDIA ? "NVIDIA" : "AMD", read_hex(gpu, pci, "device"));
+	snprintf(d->name, sizeof(d->name), "%s %04x", vendor == VENDOR_NVIDIA ? "NVIDIA" : "AMD",
+		 read_hex(gpu, pci, "device"));
 	snprintf(d->pci, sizeof(d->pci), "%.15s", pci);
 	read_driver(gpu, pci, d->driver, sizeof(d->driver));
 	d->bar = gpu_bar_size(gpu, pci);
-	all_no(d, runtime->usable ? "the runtime does not show it to this process" :
-	       runtime->why);
+	all_no(d, runtime->usable ? "the runtime does not show it to this process" : runtime->why);
 	return 0;
 }
 

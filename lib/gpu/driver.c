@@ -29,7 +29,7 @@ static bool good_page_size(uint64_t size)
 }
 
 int gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
-		      const struct gpu_loader *loader, const char *nodes)
+		  const struct gpu_loader *loader, const char *nodes)
 {
 	const uint32_t known = MRG_GPU_NO_CUDA | MRG_GPU_NO_HIP | MRG_GPU_CONTEXT;
 	struct mrg_gpu_opts o;
@@ -87,10 +87,11 @@ int gpu_check(const struct mrg_gpu *gpu)
 {
 	if (gpu->pid == getpid())
 		return 0;
-	return gpu_fail(gpu, -ECHILD, "check process",
-			    "start the child with exec, or open a handle in it before CUDA or HIP is set up",
-			    "the handle was opened by process %d, and this is its child %d: no GPU driver survives fork()",
-			    (int)gpu->pid, (int)getpid());
+	return gpu_fail(
+		gpu, -ECHILD, "check process",
+		"start the child with exec, or open a handle in it before CUDA or HIP is set up",
+		"the handle was opened by process %d, and this is its child %d: no GPU driver survives fork()",
+		(int)gpu->pid, (int)getpid());
 }
 
 const char *gpu_vendor_name(enum gpu_vendor vendor)
@@ -98,12 +99,10 @@ const char *gpu_vendor_name(enum gpu_vendor vendor)
 	return vendor == GPU_CUDA ? "CUDA" : "HIP";
 }
 
-static int load(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		bool loaded_only)
+static int load(struct mrg_gpu *gpu, struct gpu_driver *driver, bool loaded_only)
 {
-	return driver->vendor == GPU_CUDA ?
-		gpu_cuda_load(gpu, driver, loaded_only) :
-		gpu_hip_load(gpu, driver, loaded_only);
+	return driver->vendor == GPU_CUDA ? gpu_cuda_load(gpu, driver, loaded_only) :
+					    gpu_hip_load(gpu, driver, loaded_only);
 }
 
 static bool left_out(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
@@ -145,38 +144,39 @@ static bool has_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
 	return false;
 }
 
-static int start_failed(const struct mrg_gpu *gpu,
-			const struct gpu_driver *driver, int result)
+static int start_failed(const struct mrg_gpu *gpu, const struct gpu_driver *driver, int result)
 {
 	const char *remedy = "";
 
 	switch (result) {
 	case GPU_SYSTEM_NOT_READY:
-		remedy = "start nvidia-fabricmanager, which must be up before GPUs linked by NVSwitch can be used";
+		remedy =
+			"start nvidia-fabricmanager, which must be up before GPUs linked by NVSwitch can be used";
 		break;
 	case GPU_SYSTEM_DRIVER_MISMATCH:
 	case GPU_COMPAT_NOT_SUPPORTED:
-		remedy = "libcuda.so.1 and the kernel driver have different versions: install matching ones, and remove a compat library of a container";
+		remedy =
+			"libcuda.so.1 and the kernel driver have different versions: install matching ones, and remove a compat library of a container";
 		break;
 	case GPU_MPS_CONNECTION_FAILED:
 	case GPU_MPS_SERVER_NOT_READY:
-		remedy = "the MPS control daemon does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY";
+		remedy =
+			"the MPS control daemon does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY";
 		break;
 	case GPU_OPERATING_SYSTEM:
 		remedy = "in a PID namespace, mount a /proc of its own";
 		break;
 	}
-	return gpu_fail(gpu, -ENODEV, "initialise driver", remedy,
-			    "%s() failed with %s", mrg_gpu_call_name(driver, "Init"),
-			    gpu_result(driver, result).text);
+	return gpu_fail(gpu, -ENODEV, "initialise driver", remedy, "%s() failed with %s",
+			mrg_gpu_call_name(driver, "Init"), gpu_result(driver, result).text);
 }
 
 static int no_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
 {
 	return gpu_fail(gpu, -ENODEV, "initialise driver",
-			    "load the kernel driver, or give this container its devices",
-			    "this host shows no device node of %s in %s",
-			    gpu_vendor_name(vendor), gpu->nodes);
+			"load the kernel driver, or give this container its devices",
+			"this host shows no device node of %s in %s", gpu_vendor_name(vendor),
+			gpu->nodes);
 }
 
 static int initialise(struct mrg_gpu *gpu, struct gpu_driver *driver)
@@ -203,25 +203,22 @@ static int start_locked(struct mrg_gpu *gpu, struct gpu_driver *driver)
 		return no_node(gpu, driver->vendor);
 	if (!driver->loaded && load(gpu, driver, false))
 		return gpu_fail(gpu, -ENODEV, "load driver",
-				    "install the GPU's driver, or give this container its libraries",
-				    "%s cannot be loaded",
-				    driver->vendor == GPU_CUDA ? "libcuda.so.1" :
-				    "libamdhip64.so");
+				"install the GPU's driver, or give this container its libraries",
+				"%s cannot be loaded",
+				driver->vendor == GPU_CUDA ? "libcuda.so.1" : "libamdhip64.so");
 	if (driver->broken)
-		return gpu_fail(gpu, -ENODEV, "load driver",
-				    "install a newer driver", "%s", driver->why);
+		return gpu_fail(gpu, -ENODEV, "load driver", "install a newer driver", "%s",
+				driver->why);
 	return initialise(gpu, driver);
 }
 
-int gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-		  struct gpu_driver **driver)
+int gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor, struct gpu_driver **driver)
 {
 	int ret;
 
 	if (left_out(gpu, vendor))
-		return gpu_fail(gpu, -ENODEV, "load driver", "",
-				    "the handle was opened without %s",
-				    gpu_vendor_name(vendor));
+		return gpu_fail(gpu, -ENODEV, "load driver", "", "the handle was opened without %s",
+				gpu_vendor_name(vendor));
 	pthread_mutex_lock(&gpu->lock);
 	ret = start_locked(gpu, &gpu->drivers[vendor]);
 	pthread_mutex_unlock(&gpu->lock);
@@ -241,14 +238,12 @@ static const char *result_name(const struct gpu_driver *driver, int result)
 	return name;
 }
 
-struct gpu_text gpu_result(const struct gpu_driver *driver,
-				   int result)
+struct gpu_text gpu_result(const struct gpu_driver *driver, int result)
 {
 	const char *name = result_name(driver, result);
 	struct gpu_text text;
 
-	snprintf(text.text, sizeof(text.text), "%.48s (%d)",
-		 name ? name : "error", result);
+	snprintf(text.text, sizeof(text.text), "%.48s (%d)", name ? name : "error", result);
 	return text;
 }
 
@@ -286,22 +281,20 @@ bool gpu_out_of_fds(void)
 	return errno == EMFILE || errno == ENFILE;
 }
 
-int gpu_fail_call(const struct mrg_gpu *gpu,
-		      const struct gpu_driver *driver, const char *stage,
-		      const char *call, int result)
+int gpu_fail_call(const struct mrg_gpu *gpu, const struct gpu_driver *driver, const char *stage,
+		  const char *call, int result)
 {
 	if (result != GPU_INVALID_VALUE && gpu_out_of_fds())
-		return gpu_fail(gpu, -EMFILE, stage,
-				    "raise the limit (ulimit -n): file descriptors ran out, GPU memory did not",
-				    "%s() failed with %s, and this process can open no more files",
-				    call, gpu_result(driver, result).text);
-	return gpu_fail(gpu, gpu_errno(result), stage, "",
-			    "%s() failed with %s", call,
-			    gpu_result(driver, result).text);
+		return gpu_fail(
+			gpu, -EMFILE, stage,
+			"raise the limit (ulimit -n): file descriptors ran out, GPU memory did not",
+			"%s() failed with %s, and this process can open no more files", call,
+			gpu_result(driver, result).text);
+	return gpu_fail(gpu, gpu_errno(result), stage, "", "%s() failed with %s", call,
+			gpu_result(driver, result).text);
 }
 
-int gpu_device_key(const struct gpu_driver *driver, int ordinal,
-		       uint8_t key[16])
+int gpu_device_key(const struct gpu_driver *driver, int ordinal, uint8_t key[16])
 {
 	struct gpu_uuid uuid;
 	char pci[32] = "";
@@ -319,8 +312,7 @@ int gpu_device_key(const struct gpu_driver *driver, int ordinal,
 	return 0;
 }
 
-int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver,
-			const uint8_t key[16])
+int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver, const uint8_t key[16])
 {
 	uint8_t other[16];
 	int count = 0;
@@ -329,10 +321,11 @@ int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 	for (int i = 0; i < count; i++)
 		if (!gpu_device_key(driver, i, other) && !memcmp(key, other, 16))
 			return i;
-	return gpu_fail(gpu, -ENODEV, "find device",
-			    driver->vendor == GPU_CUDA ?
-			    "make the owner's GPU visible to this process: CUDA_VISIBLE_DEVICES, and the container's devices" :
-			    "make the owner's GPU visible to this process: HIP_VISIBLE_DEVICES, and the container's devices",
-			    "none of the %d GPUs that this process sees is the one that the memory is on",
-			    count);
+	return gpu_fail(
+		gpu, -ENODEV, "find device",
+		driver->vendor == GPU_CUDA ?
+			"make the owner's GPU visible to this process: CUDA_VISIBLE_DEVICES, and the container's devices" :
+			"make the owner's GPU visible to this process: HIP_VISIBLE_DEVICES, and the container's devices",
+		"none of the %d GPUs that this process sees is the one that the memory is on",
+		count);
 }

@@ -12,8 +12,8 @@ static __thread struct {
 	struct mrg_error error;
 } last;
 
-static int keep(const void *owner, int code, int piece, const char *stage,
-		const char *remedy, const char *format, va_list args)
+static int keep(const void *owner, int code, int piece, const char *stage, const char *remedy,
+		const char *format, va_list args)
 {
 	int saved = errno;
 
@@ -28,8 +28,8 @@ static int keep(const void *owner, int code, int piece, const char *stage,
 	return code;
 }
 
-int gpu_fail(const void *owner, int code, const char *stage,
-		 const char *remedy, const char *format, ...)
+int gpu_fail(const void *owner, int code, const char *stage, const char *remedy, const char *format,
+	     ...)
 {
 	va_list args;
 
@@ -39,9 +39,8 @@ int gpu_fail(const void *owner, int code, const char *stage,
 	return code;
 }
 
-int gpu_fail_piece(const void *owner, int code, int piece,
-		       const char *stage, const char *remedy,
-		       const char *format, ...)
+int gpu_fail_piece(const void *owner, int code, int piece, const char *stage, const char *remedy,
+		   const char *format, ...)
 {
 	va_list args;
 

@@ -16,10 +16,16 @@ struct symbol {
 	bool optional;
 };
 
-#define OLDEST	50700000	/* before, hipMemAllocationProp is laid out otherwise */
+#define OLDEST 50700000 /* before, hipMemAllocationProp is laid out otherwise */
 
-#define CALL(field, name)  { name, offsetof(struct gpu_driver, field), false }
-#define MAYBE(field, name) { name, offsetof(struct gpu_driver, field), true }
+#define CALL(field, name)                                       \
+	{                                                       \
+		name, offsetof(struct gpu_driver, field), false \
+	}
+#define MAYBE(field, name)                                     \
+	{                                                      \
+		name, offsetof(struct gpu_driver, field), true \
+	}
 
 /* hipMemGetHandleForAddressRange came with ROCm 7.0. */
 static const struct symbol symbols[] = {
@@ -62,20 +68,18 @@ static const struct symbol hsa_symbols[] = {
 	MAYBE(hsa.system_info, "hsa_system_get_info"),
 };
 
-static bool resolve(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		    void *library, const struct symbol *table, size_t count)
+static bool resolve(struct mrg_gpu *gpu, struct gpu_driver *driver, void *library,
+		    const struct symbol *table, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		void *function = gpu->loader->sym(library, table[i].name);
 
 		if (!function && !table[i].optional) {
-			snprintf(driver->why, sizeof(driver->why),
-				 "libamdhip64.so has no %s()",
+			snprintf(driver->why, sizeof(driver->why), "libamdhip64.so has no %s()",
 				 table[i].name);
 			return false;
 		}
-		memcpy((char *)driver + table[i].offset, &function,
-		       sizeof(function));
+		memcpy((char *)driver + table[i].offset, &function, sizeof(function));
 	}
 	return true;
 }
@@ -83,7 +87,9 @@ static bool resolve(struct mrg_gpu *gpu, struct gpu_driver *driver,
 static void *open_hip(struct mrg_gpu *gpu, bool loaded_only)
 {
 	static const char *const names[] = {
-		"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+		"libamdhip64.so.7",
+		"libamdhip64.so.6",
+		"libamdhip64.so.5",
 		"libamdhip64.so",
 	};
 	void *library = NULL;
@@ -95,8 +101,7 @@ static void *open_hip(struct mrg_gpu *gpu, bool loaded_only)
 	return library;
 }
 
-int gpu_hip_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
-		 bool loaded_only)
+int gpu_hip_load(struct mrg_gpu *gpu, struct gpu_driver *driver, bool loaded_only)
 {
 	void *library = open_hip(gpu, loaded_only);
 	void *hsa;
@@ -104,16 +109,17 @@ int gpu_hip_load(struct mrg_gpu *gpu, struct gpu_driver *driver,
 	if (!library)
 		return -ENODEV;
 	driver->loaded = true;
-	driver->broken = !resolve(gpu, driver, library, symbols,
-				  sizeof(symbols) / sizeof(symbols[0]));
+	driver->broken =
+		!resolve(gpu, driver, library, symbols, sizeof(symbols) / sizeof(symbols[0]));
 	if (driver->broken)
 		return 0;
 	driver->c.version(&driver->version);
 	if (driver->version < OLDEST) {
 		driver->broken = true;
-		snprintf(driver->why, sizeof(driver->why),
-			 "libamdhip64.so is of HIP %d.%d, and ROCm 5.7 is the oldest whose structures are known here",
-			 driver->version / 10000000, driver->version / 100000 % 100);
+		snprintf(
+			driver->why, sizeof(driver->why),
+			"libamdhip64.so is of HIP %d.%d, and ROCm 5.7 is the oldest whose structures are known here",
+			driver->version / 10000000, driver->version / 100000 % 100);
 		return 0;
 	}
 	/* HIP has loaded it: only that copy knows HIP's allocations. */

@@ -34,10 +34,10 @@ struct map_query {
 	uint64_t name_addr;
 	uint64_t build_id_addr;
 };
-#define MAP_QUERY		_IOWR('f', 17, struct map_query)
-#define MAP_QUERY_READABLE	0x01
-#define MAP_QUERY_WRITABLE	0x02
-#define HUGETLBFS		0x958458f6	/* HUGETLBFS_MAGIC */
+#define MAP_QUERY _IOWR('f', 17, struct map_query)
+#define MAP_QUERY_READABLE 0x01
+#define MAP_QUERY_WRITABLE 0x02
+#define HUGETLBFS 0x958458f6 /* HUGETLBFS_MAGIC */
 
 struct mapping {
 	uint64_t start, end;
@@ -81,7 +81,7 @@ static int walk_by_query(uint64_t addr, uint64_t end, struct mrg_mem *mem)
 
 	if (fd < 0)
 		return -errno;
-	for (uint64_t at = addr; at < end; ) {
+	for (uint64_t at = addr; at < end;) {
 		ret = query(fd, at, &m);
 		if (ret && ret != -ENOENT)
 			break;
@@ -129,15 +129,14 @@ static bool may_be_huge(const char *path)
 	return path[0] == '/' && !statfs(path, &fs) && fs.f_type == HUGETLBFS;
 }
 
-static bool parse_line(const char *line, uint64_t base_page, uint64_t at,
-		       struct mapping *m)
+static bool parse_line(const char *line, uint64_t base_page, uint64_t at, struct mapping *m)
 {
 	unsigned long long start, end;
 	int path = 0;
 	char perms[5];
 
-	if (sscanf(line, "%llx-%llx %4s %*x %*s %*u %n", &start, &end, perms,
-		   &path) < 3 || end <= at)
+	if (sscanf(line, "%llx-%llx %4s %*x %*s %*u %n", &start, &end, perms, &path) < 3 ||
+	    end <= at)
 		return false;
 	m->start = start;
 	m->end = end;
@@ -148,8 +147,7 @@ static bool parse_line(const char *line, uint64_t base_page, uint64_t at,
 	return true;
 }
 
-static int walk_by_text(const struct mrg_gpu *gpu, uint64_t addr, uint64_t end,
-			struct mrg_mem *mem)
+static int walk_by_text(const struct mrg_gpu *gpu, uint64_t addr, uint64_t end, struct mrg_mem *mem)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
 	uint64_t at = addr;
@@ -171,8 +169,8 @@ static int walk_by_text(const struct mrg_gpu *gpu, uint64_t addr, uint64_t end,
 	return 0;
 }
 
-int gpu_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
-		      bool use_ioctl, struct mrg_mem *mem)
+int gpu_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length, bool use_ioctl,
+		      struct mrg_mem *mem)
 {
 	int ret = -ENOTTY;
 
@@ -183,7 +181,7 @@ int gpu_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 		ret = walk_by_text(gpu, addr, addr + length, mem);
 	if (ret)
 		return gpu_fail(gpu, ret, "classify", "mount /proc",
-				    "/proc/self/maps cannot be read: %s", strerror(-ret));
+				"/proc/self/maps cannot be read: %s", strerror(-ret));
 	if (mem->kind == MRG_MEM_HOST_PINNED) {
 		mem->rdma = MRG_RDMA_YES;
 		return 0;

@@ -14,20 +14,19 @@
 
 /* From this release on the import takes the descriptor itself, as CUDA does;
  * before, a pointer to it, and a descriptor crashes it. */
-#define HIP_IMPORT_BY_VALUE	70100000
+#define HIP_IMPORT_BY_VALUE 70100000
 
 static int stale(const struct mrg_gpu *gpu, uint64_t addr)
 {
-	return gpu_fail(gpu, -ESTALE, "export chunk",
-			    "publish the range again",
-			    "the memory at 0x%llx was freed or mapped anew since it was published",
-			    (unsigned long long)addr);
+	return gpu_fail(gpu, -ESTALE, "export chunk", "publish the range again",
+			"the memory at 0x%llx was freed or mapped anew since it was published",
+			(unsigned long long)addr);
 }
 
 /* The id is read while the handle is held: if it is the published one, so is
  * the handle. */
-int gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-			 uint64_t addr, uint64_t id, int *out)
+int gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor, uint64_t addr, uint64_t id,
+		     int *out)
 {
 	struct gpu_driver *driver = &gpu->drivers[vendor];
 	uint64_t handle;
@@ -45,14 +44,14 @@ int gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 		result = GPU_UNKNOWN;
 	if (result)
 		return gpu_fail_call(gpu, driver, "export chunk",
-					 mrg_gpu_call_name(driver, "MemExportToShareableHandle"),
-					 result);
+				     mrg_gpu_call_name(driver, "MemExportToShareableHandle"),
+				     result);
 	*out = fd;
 	return 0;
 }
 
-int gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
-		       uint64_t base, uint64_t id, struct gpu_ipc_handle *handle)
+int gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device, uint64_t base,
+		   uint64_t id, struct gpu_ipc_handle *handle)
 {
 	struct gpu_driver *driver = &gpu->drivers[vendor];
 	struct gpu_scope scope;
@@ -68,15 +67,14 @@ int gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
 	if (ret)
 		return ret;
 	if (result == GPU_INVALID_VALUE)
-		return gpu_fail(gpu, -EOPNOTSUPP, "export handle",
-				    "share memory in the process that allocated it",
-				    "%s() refuses the memory at 0x%llx: it was imported from another process",
-				    mrg_gpu_call_name(driver, "IpcGetMemHandle"),
-				    (unsigned long long)base);
+		return gpu_fail(
+			gpu, -EOPNOTSUPP, "export handle",
+			"share memory in the process that allocated it",
+			"%s() refuses the memory at 0x%llx: it was imported from another process",
+			mrg_gpu_call_name(driver, "IpcGetMemHandle"), (unsigned long long)base);
 	if (result)
 		return gpu_fail_call(gpu, driver, "export handle",
-					 mrg_gpu_call_name(driver, "IpcGetMemHandle"),
-					 result);
+				     mrg_gpu_call_name(driver, "IpcGetMemHandle"), result);
 	return 0;
 }
 
@@ -101,16 +99,15 @@ int gpu_window_granule(struct gpu_window *window, uint64_t *granule)
 
 	result = window->driver->c.granularity(&size, &prop, GPU_GRANULARITY_MIN);
 	if (result)
-		return gpu_fail_call(window->gpu, window->driver, "reserve",
-					 mrg_gpu_call_name(window->driver, "MemGetAllocationGranularity"),
-					 result);
+		return gpu_fail_call(
+			window->gpu, window->driver, "reserve",
+			mrg_gpu_call_name(window->driver, "MemGetAllocationGranularity"), result);
 	*granule = size;
 	return 0;
 }
 
-int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-			const uint8_t key[16], int device, uint64_t size,
-			struct gpu_window *window)
+int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t key[16], int device,
+		    uint64_t size, struct gpu_window *window)
 {
 	uint64_t granule;
 	int result, ret;
@@ -131,8 +128,8 @@ int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 	result = window->driver->c.reserve(&window->addr, size, granule, 0, 0);
 	if (result)
 		return gpu_fail_call(gpu, window->driver, "reserve",
-					 mrg_gpu_call_name(window->driver, "MemAddressReserve"),
-					 result);
+				     mrg_gpu_call_name(window->driver, "MemAddressReserve"),
+				     result);
 	window->size = size;
 	return 0;
 }
@@ -180,8 +177,7 @@ static void settle_fd(struct gpu_window *window, int fd)
 
 static int add_failed(struct gpu_window *window, const char *call, int result)
 {
-	return gpu_fail_call(window->gpu, window->driver, "import chunk", call,
-				 result);
+	return gpu_fail_call(window->gpu, window->driver, "import chunk", call, result);
 }
 
 int gpu_window_add(struct gpu_window *window, int fd, uint64_t size)
@@ -193,8 +189,7 @@ int gpu_window_add(struct gpu_window *window, int fd, uint64_t size)
 	if (size > window->size - window->filled || grow(window)) {
 		close(fd);
 		return gpu_fail(window->gpu, -ENOMEM, "import chunk", "",
-				    "no room for a chunk of %llu bytes",
-				    (unsigned long long)size);
+				"no room for a chunk of %llu bytes", (unsigned long long)size);
 	}
 	result = import(driver, fd, &handle);
 	settle_fd(window, fd);
@@ -217,8 +212,7 @@ static void close_held(struct gpu_window *window)
 }
 
 /* HIP before 2026 refuses ranges over several chunks. */
-static int set_access(struct gpu_window *window, int device, size_t first,
-		      uint64_t from)
+static int set_access(struct gpu_window *window, int device, size_t first, uint64_t from)
 {
 	struct gpu_access access = {
 		.location = { GPU_LOCATION_DEVICE, device },
@@ -246,11 +240,10 @@ int gpu_window_settle(struct gpu_window *window)
 	close_held(window);
 	if (result)
 		return gpu_fail(window->gpu, gpu_errno(result), "set access",
-				    "use a device that is a peer of the one that the memory is on",
-				    "%s() for device %d failed with %s",
-				    mrg_gpu_call_name(window->driver, "MemSetAccess"),
-				    window->device,
-				    gpu_result(window->driver, result).text);
+				"use a device that is a peer of the one that the memory is on",
+				"%s() for device %d failed with %s",
+				mrg_gpu_call_name(window->driver, "MemSetAccess"), window->device,
+				gpu_result(window->driver, result).text);
 	window->ready = window->filled;
 	window->ready_count = window->count;
 	return 0;
@@ -264,8 +257,8 @@ static int give_peers(struct gpu_window *window)
 	driver->c.device_count(&count);
 	for (int i = 0; i < count; i++) {
 		can = 0;
-		if (i == window->device ||
-		    driver->c.can_access_peer(&can, i, window->owner) || !can)
+		if (i == window->device || driver->c.can_access_peer(&can, i, window->owner) ||
+		    !can)
 			continue;
 		given += !set_access(window, i, 0, 0);
 	}
@@ -322,13 +315,12 @@ void gpu_window_close(struct gpu_window *window)
 
 static unsigned int lazy_peer_flag(const struct gpu_driver *driver)
 {
-	return driver->vendor == GPU_HIP && driver->version < 60000000 ?
-		HIP5_IPC_LAZY_PEER : GPU_IPC_LAZY_PEER;
+	return driver->vendor == GPU_HIP && driver->version < 60000000 ? HIP5_IPC_LAZY_PEER :
+									 GPU_IPC_LAZY_PEER;
 }
 
-int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-		       const uint8_t key[16], const struct gpu_ipc_handle *handle,
-		       int *device, uint64_t *addr)
+int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t key[16],
+		   const struct gpu_ipc_handle *handle, int *device, uint64_t *addr)
 {
 	struct gpu_driver *driver;
 	struct gpu_scope scope;
@@ -347,13 +339,11 @@ int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor,
 	gpu_leave(&scope);
 	if (result)
 		return gpu_fail_call(gpu, driver, "import handle",
-					 mrg_gpu_call_name(driver, "IpcOpenMemHandle"),
-					 result);
+				     mrg_gpu_call_name(driver, "IpcOpenMemHandle"), result);
 	return 0;
 }
 
-void gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
-			 uint64_t addr)
+void gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device, uint64_t addr)
 {
 	struct gpu_driver *driver = &gpu->drivers[vendor];
 	struct gpu_scope scope;

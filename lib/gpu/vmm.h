@@ -15,29 +15,29 @@
  *
  * Return: 0; -ESTALE (another mapping is there now, or none); -EMFILE; -EIO...
  */
-int gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-			 uint64_t addr, uint64_t id, int *fd);
+int gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor, uint64_t addr, uint64_t id,
+		     int *fd);
 
 /**
  * gpu_ipc_export() - the IPC handle of the allocation at @base
  * Return: 0; -ESTALE; -EOPNOTSUPP (imported memory)
  */
-int gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
-		       uint64_t base, uint64_t id, struct gpu_ipc_handle *handle);
+int gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device, uint64_t base,
+		   uint64_t id, struct gpu_ipc_handle *handle);
 
 /* A reserved address range that is filled chunk by chunk. */
 struct gpu_window {
 	struct mrg_gpu *gpu;
 	struct gpu_driver *driver;
-	int owner;		/* the device that the memory is on */
-	int device;		/* access first for this one */
-	uint64_t addr, size;	/* reserved */
-	uint64_t filled;	/* mapped */
-	uint64_t ready;		/* mapped, and the own device has access */
-	uint64_t *sizes;	/* of the chunks mapped */
+	int owner; /* the device that the memory is on */
+	int device; /* access first for this one */
+	uint64_t addr, size; /* reserved */
+	uint64_t filled; /* mapped */
+	uint64_t ready; /* mapped, and the own device has access */
+	uint64_t *sizes; /* of the chunks mapped */
 	size_t count, room;
 	size_t ready_count;
-	int *fds;		/* HIP: kept until access is set */
+	int *fds; /* HIP: kept until access is set */
 	size_t held;
 	struct gpu_imported note;
 	bool noted;
@@ -48,9 +48,8 @@ struct gpu_window {
  * @device: ordinal; -1: that with @key
  * Return: 0; -ENODEV; -EINVAL (sizes that are no multiples of @granularity...)
  */
-int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-			const uint8_t key[16], int device, uint64_t size,
-			struct gpu_window *window);
+int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t key[16], int device,
+		    uint64_t size, struct gpu_window *window);
 /** gpu_window_granule() - what every chunk's size is a multiple of */
 int gpu_window_granule(struct gpu_window *window, uint64_t *granule);
 /** gpu_window_add() - map the chunk behind @fd at the end of what is there.
@@ -72,10 +71,8 @@ void gpu_window_close(struct gpu_window *window);
 
 /** gpu_ipc_import() - map an allocation by its IPC handle, on the device
  *  with @key.  Return: 0; -ENODEV, -ENOTCONN, -EIO... */
-int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor,
-		       const uint8_t key[16], const struct gpu_ipc_handle *handle,
-		       int *device, uint64_t *addr);
-void gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device,
-			 uint64_t addr);
+int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t key[16],
+		   const struct gpu_ipc_handle *handle, int *device, uint64_t *addr);
+void gpu_ipc_release(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device, uint64_t addr);
 
 #endif

@@ -19,21 +19,21 @@
 typedef uintptr_t bind_fn(const char *name, uintptr_t address, uintptr_t base);
 
 static bind_fn *bind;
-static bool started;	/* the program's own libraries are relocated */
+static bool started; /* the program's own libraries are relocated */
 
 static const char *const guarded[] = {
-	"ibv_reg_mr", "ibv_reg_mr_iova", "ibv_reg_mr_iova2", "ibv_reg_dmabuf_mr",
-	"ibv_reg_mr_ex", "ibv_rereg_mr", "ibv_dereg_mr", "ibv_fork_init",
-	"mlx5dv_reg_dmabuf_mr",
+	"ibv_reg_mr",	     "ibv_reg_mr_iova", "ibv_reg_mr_iova2",
+	"ibv_reg_dmabuf_mr", "ibv_reg_mr_ex",	"ibv_rereg_mr",
+	"ibv_dereg_mr",	     "ibv_fork_init",	"mlx5dv_reg_dmabuf_mr",
 };
 #define GUARDED (sizeof(guarded) / sizeof(guarded[0]))
 
 /* What a library exports. */
 struct exports {
-	const ElfW(Sym) *symbols;
+	const ElfW(Sym) * symbols;
 	const char *strings;
-	const ElfW(Half) *versions;
-	const uint32_t *hash;	/* DT_GNU_HASH */
+	const ElfW(Half) * versions;
+	const uint32_t *hash; /* DT_GNU_HASH */
 };
 
 /* The loader adds the base to these where it can write them. */
@@ -78,7 +78,7 @@ static uint32_t hash_of(const char *name)
 
 /* The format of DT_GNU_HASH: bucket count, first symbol, filter words, shift;
  * filter; buckets; chains whose last entry has bit 0 set. */
-static const ElfW(Sym) *find(const struct exports *e, const char *name)
+static const ElfW(Sym) * find(const struct exports *e, const char *name)
 {
 	uint32_t buckets = e->hash[0], first = e->hash[1], words = e->hash[2];
 	const uint32_t *bucket = e->hash + 4 + words * (sizeof(ElfW(Addr)) / 4);
@@ -100,7 +100,7 @@ static const ElfW(Sym) *find(const struct exports *e, const char *name)
 	return NULL;
 }
 
-static const ElfW(Sym) *find_in(const struct link_map *map, const char *name)
+static const ElfW(Sym) * find_in(const struct link_map *map, const char *name)
 {
 	struct exports e;
 
@@ -116,7 +116,7 @@ API unsigned int la_version(unsigned int version)
  * other of those made to it. */
 API unsigned int la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *cookie)
 {
-	const ElfW(Sym) *own;
+	const ElfW(Sym) * own;
 
 	*cookie = (uintptr_t)map;
 	if (lmid != LM_ID_BASE)
@@ -153,8 +153,8 @@ static bool is_current(const struct link_map *map, unsigned int index)
 	return exports_of(map, &e) && (!e.versions || !(e.versions[index] & 0x8000));
 }
 
-API uintptr_t la_symbind64(Elf64_Sym *sym, unsigned int index, uintptr_t *from,
-			   uintptr_t *to, unsigned int *flags, const char *name)
+API uintptr_t la_symbind64(Elf64_Sym *sym, unsigned int index, uintptr_t *from, uintptr_t *to,
+			   unsigned int *flags, const char *name)
 {
 	const struct link_map *caller = (const struct link_map *)*from;
 	const struct link_map *library = (const struct link_map *)*to;

@@ -16,8 +16,8 @@
  *
  * Return: an entry of the guard; @address where there is none (left).
  */
-__attribute__((visibility("default")))
-uintptr_t mrguard_guard_bind(const char *name, uintptr_t address, uintptr_t base);
+__attribute__((visibility("default"))) uintptr_t
+mrguard_guard_bind(const char *name, uintptr_t address, uintptr_t base);
 
 /* Bindings for which no entry was left. */
 unsigned long guard_bind_unseen(void);

@@ -24,10 +24,11 @@ static struct ibv_mr *no_function(void)
 	return NULL;
 }
 
-#define CALL(type, lib, fn, ...) ({					\
-	type *call_ = (type *)guard_real(lib, fn);				\
-	call_ ? call_(__VA_ARGS__) : no_function();			\
-})
+#define CALL(type, lib, fn, ...)                            \
+	({                                                  \
+		type *call_ = (type *)guard_real(lib, fn);  \
+		call_ ? call_(__VA_ARGS__) : no_function(); \
+	})
 
 struct ibv_mr *guard_call_real(const struct guard_request *r)
 {
@@ -38,14 +39,14 @@ struct ibv_mr *guard_call_real(const struct guard_request *r)
 	case GUARD_REG_MR:
 		return CALL(real_reg_mr, r->lib, REAL_REG_MR, r->pd, addr, r->length, access);
 	case GUARD_REG_MR_IOVA:
-		return CALL(real_reg_mr_iova, r->lib, REAL_REG_MR_IOVA, r->pd, addr,
-			    r->length, r->iova, access);
+		return CALL(real_reg_mr_iova, r->lib, REAL_REG_MR_IOVA, r->pd, addr, r->length,
+			    r->iova, access);
 	case GUARD_REG_MR_IOVA2:
-		return CALL(real_reg_mr_iova2, r->lib, REAL_REG_MR_IOVA2, r->pd, addr,
-			    r->length, r->iova, r->access);
+		return CALL(real_reg_mr_iova2, r->lib, REAL_REG_MR_IOVA2, r->pd, addr, r->length,
+			    r->iova, r->access);
 	case GUARD_REG_DMABUF_MR:
-		return CALL(real_reg_dmabuf_mr, r->lib, REAL_REG_DMABUF_MR, r->pd,
-			    r->offset, r->length, r->iova, r->fd, access);
+		return CALL(real_reg_dmabuf_mr, r->lib, REAL_REG_DMABUF_MR, r->pd, r->offset,
+			    r->length, r->iova, r->fd, access);
 	case GUARD_REG_MR_EX:
 		return CALL(real_reg_mr_ex, r->lib, REAL_REG_MR_EX, r->pd, r->attr);
 	case GUARD_MLX5_REG_DMABUF_MR:
@@ -56,60 +57,80 @@ struct ibv_mr *guard_call_real(const struct guard_request *r)
 	}
 }
 
-static struct ibv_mr *reg_mr(unsigned int lib, struct ibv_pd *pd, void *addr,
-			     size_t length, int access)
+static struct ibv_mr *reg_mr(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
+			     int access)
 {
-	const struct guard_request r = {
-		.call = GUARD_REG_MR, .lib = lib, .pd = pd, .fd = -1,
-		.addr = (uintptr_t)addr, .iova = (uintptr_t)addr, .length = length,
-		.access = (unsigned int)access };
+	const struct guard_request r = { .call = GUARD_REG_MR,
+					 .lib = lib,
+					 .pd = pd,
+					 .fd = -1,
+					 .addr = (uintptr_t)addr,
+					 .iova = (uintptr_t)addr,
+					 .length = length,
+					 .access = (unsigned int)access };
 
 	return guard_register(&r);
 }
 
-static struct ibv_mr *reg_mr_iova(unsigned int lib, struct ibv_pd *pd, void *addr,
-				  size_t length, uint64_t iova, int access)
+static struct ibv_mr *reg_mr_iova(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
+				  uint64_t iova, int access)
 {
-	const struct guard_request r = {
-		.call = GUARD_REG_MR_IOVA, .lib = lib, .pd = pd, .fd = -1,
-		.addr = (uintptr_t)addr, .iova = iova, .length = length,
-		.access = (unsigned int)access };
+	const struct guard_request r = { .call = GUARD_REG_MR_IOVA,
+					 .lib = lib,
+					 .pd = pd,
+					 .fd = -1,
+					 .addr = (uintptr_t)addr,
+					 .iova = iova,
+					 .length = length,
+					 .access = (unsigned int)access };
 
 	return guard_register(&r);
 }
 
-static struct ibv_mr *reg_mr_iova2(unsigned int lib, struct ibv_pd *pd, void *addr,
-				   size_t length, uint64_t iova, unsigned int access)
+static struct ibv_mr *reg_mr_iova2(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
+				   uint64_t iova, unsigned int access)
 {
-	const struct guard_request r = {
-		.call = GUARD_REG_MR_IOVA2, .lib = lib, .pd = pd, .fd = -1,
-		.addr = (uintptr_t)addr, .iova = iova, .length = length,
-		.access = access };
+	const struct guard_request r = { .call = GUARD_REG_MR_IOVA2,
+					 .lib = lib,
+					 .pd = pd,
+					 .fd = -1,
+					 .addr = (uintptr_t)addr,
+					 .iova = iova,
+					 .length = length,
+					 .access = access };
 
 	return guard_register(&r);
 }
 
-static struct ibv_mr *reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd,
-				    uint64_t offset, size_t length, uint64_t iova,
-				    int fd, int access)
+static struct ibv_mr *reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, uint64_t offset,
+				    size_t length, uint64_t iova, int fd, int access)
 {
-	const struct guard_request r = {
-		.call = GUARD_REG_DMABUF_MR, .lib = lib, .pd = pd, .fd = fd,
-		.offset = offset, .iova = iova, .length = length,
-		.access = (unsigned int)access };
+	const struct guard_request r = { .call = GUARD_REG_DMABUF_MR,
+					 .lib = lib,
+					 .pd = pd,
+					 .fd = fd,
+					 .offset = offset,
+					 .iova = iova,
+					 .length = length,
+					 .access = (unsigned int)access };
 
 	/* How programs ask whether there are DMA-BUF MRs at all. */
 	return fd < 0 ? guard_call_real(&r) : guard_register(&r);
 }
 
-static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd,
-					 uint64_t offset, size_t length, uint64_t iova,
-					 int fd, int access, int mlx5_access)
+static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, uint64_t offset,
+					 size_t length, uint64_t iova, int fd, int access,
+					 int mlx5_access)
 {
-	const struct guard_request r = {
-		.call = GUARD_MLX5_REG_DMABUF_MR, .lib = lib, .pd = pd, .fd = fd,
-		.offset = offset, .iova = iova, .length = length,
-		.access = (unsigned int)access, .mlx5_access = mlx5_access };
+	const struct guard_request r = { .call = GUARD_MLX5_REG_DMABUF_MR,
+					 .lib = lib,
+					 .pd = pd,
+					 .fd = fd,
+					 .offset = offset,
+					 .iova = iova,
+					 .length = length,
+					 .access = (unsigned int)access,
+					 .mlx5_access = mlx5_access };
 
 	return fd < 0 ? guard_call_real(&r) : guard_register(&r);
 }
@@ -119,10 +140,13 @@ static struct ibv_mr *reg_mr_ex(unsigned int lib, struct ibv_pd *pd,
 				struct guard_mr_init_attr *attr)
 {
 	uint64_t mask = attr->comp_mask;
-	struct guard_request r = {
-		.call = GUARD_REG_MR_EX, .lib = lib, .pd = pd, .fd = -1,
-		.length = attr->length, .access = (unsigned int)attr->access,
-		.attr = attr };
+	struct guard_request r = { .call = GUARD_REG_MR_EX,
+				   .lib = lib,
+				   .pd = pd,
+				   .fd = -1,
+				   .length = attr->length,
+				   .access = (unsigned int)attr->access,
+				   .attr = attr };
 
 	if (mask & GUARD_MASK_ADDR)
 		r.addr = r.iova = (uintptr_t)attr->addr;
@@ -132,20 +156,24 @@ static struct ibv_mr *reg_mr_ex(unsigned int lib, struct ibv_pd *pd,
 		r.fd = attr->fd;
 	if (mask & GUARD_MASK_FD_OFFSET)
 		r.offset = attr->fd_offset;
-	if (!(mask & (GUARD_MASK_ADDR | GUARD_MASK_FD)) ||
-	    ((mask & GUARD_MASK_FD) && attr->fd < 0))
+	if (!(mask & (GUARD_MASK_ADDR | GUARD_MASK_FD)) || ((mask & GUARD_MASK_FD) && attr->fd < 0))
 		return guard_call_real(&r);
 	return guard_register(&r);
 }
 
-static int rereg_mr(unsigned int lib, struct ibv_mr *mr, int flags, struct ibv_pd *pd,
-		    void *addr, size_t length, int access)
+static int rereg_mr(unsigned int lib, struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
+		    size_t length, int access)
 {
-	struct guard_request r = {
-		.call = GUARD_REREG_MR, .lib = lib, .fd = -1,
-		.pd = flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd,
-		.addr = (uintptr_t)addr, .iova = (uintptr_t)addr, .length = length,
-		.access = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned int)access : 0 };
+	struct guard_request r = { .call = GUARD_REREG_MR,
+				   .lib = lib,
+				   .fd = -1,
+				   .pd = flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd,
+				   .addr = (uintptr_t)addr,
+				   .iova = (uintptr_t)addr,
+				   .length = length,
+				   .access = flags & IBV_REREG_MR_CHANGE_ACCESS ?
+						     (unsigned int)access :
+						     0 };
 	real_rereg_mr *call = guard_real(lib, REAL_REREG_MR);
 	int ret;
 
@@ -193,14 +221,14 @@ API struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int 
 	return reg_mr(0, pd, addr, length, access);
 }
 
-API struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
-				   uint64_t iova, int access)
+API struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				   int access)
 {
 	return reg_mr_iova(0, pd, addr, length, iova, access);
 }
 
-API struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
-				    uint64_t iova, unsigned int access)
+API struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				    unsigned int access)
 {
 	return reg_mr_iova2(0, pd, addr, length, iova, access);
 }
@@ -213,9 +241,8 @@ API struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t 
 
 /* Of rdma-core newer than the headers that this may be built with. */
 API struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct guard_mr_init_attr *attr);
-API struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
-					size_t length, uint64_t iova, int fd,
-					int access, int mlx5_access);
+API struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					uint64_t iova, int fd, int access, int mlx5_access);
 
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct guard_mr_init_attr *attr)
 {
@@ -228,8 +255,8 @@ struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t l
 	return mlx5_reg_dmabuf_mr(0, pd, offset, length, iova, fd, access, mlx5_access);
 }
 
-API int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
-		     size_t length, int access)
+API int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		     int access)
 {
 	return rereg_mr(0, mr, flags, pd, addr, length, access);
 }
@@ -244,68 +271,60 @@ API int ibv_fork_init(void)
 	return fork_init(0);
 }
 
-#define ENTRIES(n)								\
-	static struct ibv_mr *reg_mr_##n(struct ibv_pd *pd, void *addr,		\
-					 size_t length, int access)		\
-	{									\
-		return reg_mr(n, pd, addr, length, access);			\
-	}									\
-	static struct ibv_mr *reg_mr_iova_##n(struct ibv_pd *pd, void *addr,	\
-					      size_t length, uint64_t iova,	\
-					      int access)			\
-	{									\
-		return reg_mr_iova(n, pd, addr, length, iova, access);		\
-	}									\
-	static struct ibv_mr *reg_mr_iova2_##n(struct ibv_pd *pd, void *addr,	\
-					       size_t length, uint64_t iova,	\
-					       unsigned int access)		\
-	{									\
-		return reg_mr_iova2(n, pd, addr, length, iova, access);		\
-	}									\
-	static struct ibv_mr *reg_dmabuf_mr_##n(struct ibv_pd *pd,		\
-						uint64_t offset, size_t length,	\
-						uint64_t iova, int fd,		\
-						int access)			\
-	{									\
-		return reg_dmabuf_mr(n, pd, offset, length, iova, fd, access);	\
-	}									\
-	static struct ibv_mr *reg_mr_ex_##n(struct ibv_pd *pd,			\
-					    struct guard_mr_init_attr *attr)	\
-	{									\
-		return reg_mr_ex(n, pd, attr);					\
-	}									\
-	static struct ibv_mr *mlx5_reg_##n(struct ibv_pd *pd, uint64_t offset,	\
-					   size_t length, uint64_t iova,	\
-					   int fd, int access, int mlx5)	\
-	{									\
-		return mlx5_reg_dmabuf_mr(n, pd, offset, length, iova, fd,	\
-					  access, mlx5);			\
-	}									\
-	static int rereg_mr_##n(struct ibv_mr *mr, int flags,			\
-				struct ibv_pd *pd, void *addr, size_t length,	\
-				int access)					\
-	{									\
-		return rereg_mr(n, mr, flags, pd, addr, length, access);	\
-	}									\
-	static int dereg_mr_##n(struct ibv_mr *mr)				\
-	{									\
-		return dereg_mr(n, mr);						\
-	}									\
-	static int fork_init_##n(void)						\
-	{									\
-		return fork_init(n);						\
+#define ENTRIES(n)                                                                                 \
+	static struct ibv_mr *reg_mr_##n(struct ibv_pd *pd, void *addr, size_t length, int access) \
+	{                                                                                          \
+		return reg_mr(n, pd, addr, length, access);                                        \
+	}                                                                                          \
+	static struct ibv_mr *reg_mr_iova_##n(struct ibv_pd *pd, void *addr, size_t length,        \
+					      uint64_t iova, int access)                           \
+	{                                                                                          \
+		return reg_mr_iova(n, pd, addr, length, iova, access);                             \
+	}                                                                                          \
+	static struct ibv_mr *reg_mr_iova2_##n(struct ibv_pd *pd, void *addr, size_t length,       \
+					       uint64_t iova, unsigned int access)                 \
+	{                                                                                          \
+		return reg_mr_iova2(n, pd, addr, length, iova, access);                            \
+	}                                                                                          \
+	static struct ibv_mr *reg_dmabuf_mr_##n(struct ibv_pd *pd, uint64_t offset, size_t length, \
+						uint64_t iova, int fd, int access)                 \
+	{                                                                                          \
+		return reg_dmabuf_mr(n, pd, offset, length, iova, fd, access);                     \
+	}                                                                                          \
+	static struct ibv_mr *reg_mr_ex_##n(struct ibv_pd *pd, struct guard_mr_init_attr *attr)    \
+	{                                                                                          \
+		return reg_mr_ex(n, pd, attr);                                                     \
+	}                                                                                          \
+	static struct ibv_mr *mlx5_reg_##n(struct ibv_pd *pd, uint64_t offset, size_t length,      \
+					   uint64_t iova, int fd, int access, int mlx5)            \
+	{                                                                                          \
+		return mlx5_reg_dmabuf_mr(n, pd, offset, length, iova, fd, access, mlx5);          \
+	}                                                                                          \
+	static int rereg_mr_##n(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,       \
+				size_t length, int access)                                         \
+	{                                                                                          \
+		return rereg_mr(n, mr, flags, pd, addr, length, access);                           \
+	}                                                                                          \
+	static int dereg_mr_##n(struct ibv_mr *mr)                                                 \
+	{                                                                                          \
+		return dereg_mr(n, mr);                                                            \
+	}                                                                                          \
+	static int fork_init_##n(void)                                                             \
+	{                                                                                          \
+		return fork_init(n);                                                               \
 	}
 
-#define TABLE(n) [n] = {						\
-		[REAL_REG_MR] = (void *)reg_mr_##n,			\
-		[REAL_REG_MR_IOVA] = (void *)reg_mr_iova_##n,		\
-		[REAL_REG_MR_IOVA2] = (void *)reg_mr_iova2_##n,		\
-		[REAL_REG_DMABUF_MR] = (void *)reg_dmabuf_mr_##n,	\
-		[REAL_REG_MR_EX] = (void *)reg_mr_ex_##n,		\
-		[REAL_MLX5_REG_DMABUF_MR] = (void *)mlx5_reg_##n,	\
-		[REAL_REREG_MR] = (void *)rereg_mr_##n,			\
-		[REAL_DEREG_MR] = (void *)dereg_mr_##n,			\
-		[REAL_FORK_INIT] = (void *)fork_init_##n,		\
+#define TABLE(n)                                                  \
+	[n] = {                                                   \
+		[REAL_REG_MR] = (void *)reg_mr_##n,               \
+		[REAL_REG_MR_IOVA] = (void *)reg_mr_iova_##n,     \
+		[REAL_REG_MR_IOVA2] = (void *)reg_mr_iova2_##n,   \
+		[REAL_REG_DMABUF_MR] = (void *)reg_dmabuf_mr_##n, \
+		[REAL_REG_MR_EX] = (void *)reg_mr_ex_##n,         \
+		[REAL_MLX5_REG_DMABUF_MR] = (void *)mlx5_reg_##n, \
+		[REAL_REREG_MR] = (void *)rereg_mr_##n,           \
+		[REAL_DEREG_MR] = (void *)dereg_mr_##n,           \
+		[REAL_FORK_INIT] = (void *)fork_init_##n,         \
 	}
 
 ENTRIES(1)
@@ -313,5 +332,7 @@ ENTRIES(2)
 ENTRIES(3)
 
 void *const guard_real_entries[REAL_LIBRARIES][REAL_GUARDED] = {
-	TABLE(1), TABLE(2), TABLE(3),
+	TABLE(1),
+	TABLE(2),
+	TABLE(3),
 };

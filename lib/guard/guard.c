@@ -24,8 +24,7 @@ static bool is_inner(const struct guard_request *req)
 	const struct guard_request *outer = guard_thread.current;
 
 	return outer && outer->pd == req->pd && outer->length == req->length &&
-	       outer->fd == req->fd && outer->addr == req->addr &&
-	       outer->offset == req->offset;
+	       outer->fd == req->fd && outer->addr == req->addr && outer->offset == req->offset;
 }
 
 static struct ibv_mr *call_inner(const struct guard_request *req)
@@ -52,9 +51,9 @@ static struct ibv_mr *call_outer(const struct guard_request *req, int entry_errn
 /* What happened, and to what. */
 static bool same_event(const struct guard_event *a, const struct guard_event *b)
 {
-	return a->kind == b->kind && a->call == b->call && a->error == b->error &&
-	       a->fd == b->fd && a->addr == b->addr && a->iova == b->iova &&
-	       a->length == b->length && a->offset == b->offset;
+	return a->kind == b->kind && a->call == b->call && a->error == b->error && a->fd == b->fd &&
+	       a->addr == b->addr && a->iova == b->iova && a->length == b->length &&
+	       a->offset == b->offset;
 }
 
 /* Programs that ask again for ever (UCX after EAGAIN) are one line. */
@@ -74,13 +73,21 @@ static bool seen_before(struct guard_state *s, const struct guard_event *event)
 
 /* NULL where it is known already, or where the report is full. */
 static struct guard_event *new_event(struct guard_process *p, enum guard_event_kind kind,
-				     const struct guard_request *req,
-				     enum mrg_verdict verdict, int error)
+				     const struct guard_request *req, enum mrg_verdict verdict,
+				     int error)
 {
 	const struct guard_event event = {
-		.times = 1, .kind = kind, .call = req->call, .verdict = verdict,
-		.error = error, .fd = req->fd, .addr = req->addr, .iova = req->iova,
-		.length = req->length, .offset = req->offset, .ns = guard_now(p),
+		.times = 1,
+		.kind = kind,
+		.call = req->call,
+		.verdict = verdict,
+		.error = error,
+		.fd = req->fd,
+		.addr = req->addr,
+		.iova = req->iova,
+		.length = req->length,
+		.offset = req->offset,
+		.ns = guard_now(p),
 	};
 	uint32_t i;
 
@@ -105,8 +112,7 @@ static void close_event(struct guard_event *e, const char *cause, const char *re
 
 static const char *cause_of(const struct guard_finding *finding)
 {
-	return finding->reason[0] ? finding->reason :
-				    guard_grounds_words(finding->grounds);
+	return finding->reason[0] ? finding->reason : guard_grounds_words(finding->grounds);
 }
 
 static bool is_risk(enum mrg_verdict verdict)
@@ -142,15 +148,14 @@ static bool permit(struct guard_process *p, const struct guard_request *req,
 		return true;
 	if (action == GUARD_REFUSE) {
 		guard_count(&p->state->refused, req->length);
-		close_event(new_event(p, GUARD_EVENT_REFUSED, req, finding->verdict,
-				      EOPNOTSUPP),
+		close_event(new_event(p, GUARD_EVENT_REFUSED, req, finding->verdict, EOPNOTSUPP),
 			    cause_of(finding), remedy);
 		guard_output_finding(p, req, finding, "refused", remedy);
 		return false;
 	}
 	guard_count(&p->state->let_pass, req->length);
-	close_event(new_event(p, GUARD_EVENT_LET_PASS, req, finding->verdict, 0),
-		    cause_of(finding), remedy);
+	close_event(new_event(p, GUARD_EVENT_LET_PASS, req, finding->verdict, 0), cause_of(finding),
+		    remedy);
 	if (action == GUARD_ALLOW && (risk || first_of_its_kind(p)))
 		guard_output_finding(p, req, finding, "let pass", remedy);
 	return true;
@@ -174,8 +179,7 @@ static void note_vmas(struct guard_process *p)
 static bool marks_pages(const struct guard_process *p, const struct guard_request *req)
 {
 	return req->fd < 0 && !(req->access & IBV_ACCESS_ON_DEMAND) &&
-	       atomic_load_explicit(&p->state->fork, memory_order_relaxed) ==
-		       GUARD_FORK_PASSED_ON;
+	       atomic_load_explicit(&p->state->fork, memory_order_relaxed) == GUARD_FORK_PASSED_ON;
 }
 
 /* At the limit one madvise that fails leaves libibverbs' fork counts wrong for
@@ -197,8 +201,8 @@ static bool has_room(struct guard_process *p, const struct guard_request *req)
 			      p->policy.at_risk == GUARD_REFUSE ? ENOMEM : 0),
 		    error.cause, error.remedy);
 	guard_output_line(p, "mrguard: ",
-		    p->policy.at_risk == GUARD_REFUSE ? "refused " : "close to its end: ",
-		    guard_call_name(req->call), ". ", error.cause, " ", error.remedy, NULL);
+			  p->policy.at_risk == GUARD_REFUSE ? "refused " : "close to its end: ",
+			  guard_call_name(req->call), ". ", error.cause, " ", error.remedy, NULL);
 	return p->policy.at_risk != GUARD_REFUSE;
 }
 
@@ -255,8 +259,7 @@ static void note_made(struct guard_process *p, const struct guard_request *req,
 static void note_failed(struct guard_process *p, const struct guard_request *req,
 			const struct guard_finding *finding, int error)
 {
-	struct guard_event *e = new_event(p, GUARD_EVENT_FAILED, req, finding->verdict,
-					  error);
+	struct guard_event *e = new_event(p, GUARD_EVENT_FAILED, req, finding->verdict, error);
 	struct mrg_error why;
 
 	guard_count(&p->state->failed, req->length);
@@ -264,8 +267,12 @@ static void note_failed(struct guard_process *p, const struct guard_request *req
 	if (!e)
 		return;
 	guard_explain(p, req, error, &why);
-	close_event(e, why.cause[0] ? why.cause : "Not explained: it came while the guard was at work in this thread, or there was no memory.",
-		    why.remedy);
+	close_event(
+		e,
+		why.cause[0] ?
+			why.cause :
+			"Not explained: it came while the guard was at work in this thread, or there was no memory.",
+		why.remedy);
 }
 
 struct ibv_mr *guard_register(const struct guard_request *req)
@@ -359,8 +366,7 @@ bool guard_fork_wanted(void)
 	if (p) {
 		wanted = p->state->kernel_copies != MRG_KERNEL_COPIES ||
 			 p->policy.at_risk == GUARD_OBSERVE;
-		atomic_store(&p->state->fork,
-			     wanted ? GUARD_FORK_PASSED_ON : GUARD_FORK_SKIPPED);
+		atomic_store(&p->state->fork, wanted ? GUARD_FORK_PASSED_ON : GUARD_FORK_SKIPPED);
 	}
 	errno = entry_errno;
 	return wanted;

@@ -17,10 +17,10 @@
 
 /* A range that crosses no multiple of this has no page above it, whatever its
  * addresses: every walk handles those. */
-#define WINDOW_SHIFT	31
+#define WINDOW_SHIFT 31
 
 /* The largest page of a walk that does no harm. */
-#define HARMLESS_SHIFT	31
+#define HARMLESS_SHIFT 31
 
 static void conclude(struct guard_finding *finding, enum mrg_verdict verdict,
 		     enum guard_grounds grounds)
@@ -97,8 +97,7 @@ static void read_plan(struct region_decision *d, struct guard_finding *finding)
 	conclude(finding, single->verdict, dmabuf_grounds(d));
 	finding->page_shift = single->page_shift;
 	if (finding->verdict != MRG_SAFE)
-		snprintf(finding->reason, sizeof(finding->reason), "%s",
-			 mrg_plan_reason(plan));
+		snprintf(finding->reason, sizeof(finding->reason), "%s", mrg_plan_reason(plan));
 	if (finding->verdict == MRG_REFUSED)
 		finding->grounds = GUARD_KERNEL_REFUSES;
 }
@@ -106,8 +105,11 @@ static void read_plan(struct region_decision *d, struct guard_finding *finding)
 static void to_region(struct guard_process *p, const struct guard_request *req,
 		      struct region_request *out)
 {
-	*out = (struct region_request){ .ctx = p->ctx, .pd = req->pd, .fd = req->fd,
-					.addr = req->iova, .length = req->length,
+	*out = (struct region_request){ .ctx = p->ctx,
+					.pd = req->pd,
+					.fd = req->fd,
+					.addr = req->iova,
+					.length = req->length,
 					.offset = req->offset,
 					.access = (int)req->access };
 	out->opts.size = sizeof(out->opts);
@@ -116,8 +118,7 @@ static void to_region(struct guard_process *p, const struct guard_request *req,
 	out->opts.strategy = MRG_STRATEGY_SPLIT;
 }
 
-static void ask_region(const struct region_request *region,
-		       struct guard_finding *finding)
+static void ask_region(const struct region_request *region, struct guard_finding *finding)
 {
 	struct mrg_mr mr = { 0 };
 
@@ -148,8 +149,8 @@ static void judge_dmabuf(struct guard_process *p, const struct guard_request *re
 
 /* What of the range is huge pages or a device's.  A range that no VMA covers
  * can only be a device's, else the kernel refuses it. */
-static bool look_at_range(const struct guard_process *p, uint64_t start, uint64_t end,
-			  bool *huge, bool *device)
+static bool look_at_range(const struct guard_process *p, uint64_t start, uint64_t end, bool *huge,
+			  bool *device)
 {
 	struct host_maps_vma vma;
 	struct host_maps maps;
@@ -220,8 +221,8 @@ void guard_judge(struct guard_process *p, const struct guard_request *req,
 	guard_leave(cancel);
 }
 
-void guard_explain(struct guard_process *p, const struct guard_request *req,
-		   int error, struct mrg_error *why)
+void guard_explain(struct guard_process *p, const struct guard_request *req, int error,
+		   struct mrg_error *why)
 {
 	const struct mrg_piece piece = { .length = req->length, .iova = req->iova };
 	struct region_request region;

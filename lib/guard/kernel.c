@@ -34,8 +34,7 @@ static enum mrg_kernel_copies read_answer(const char *answer, size_t length)
 			break;
 		if ((attr.nla_type & NLA_TYPE_MASK) == RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK &&
 		    attr.nla_len > NLA_HDRLEN)
-			return answer[at + NLA_HDRLEN] ? MRG_KERNEL_COPIES :
-							 MRG_KERNEL_COPIES_NOT;
+			return answer[at + NLA_HDRLEN] ? MRG_KERNEL_COPIES : MRG_KERNEL_COPIES_NOT;
 		at += NLA_ALIGN(attr.nla_len);
 	}
 	return MRG_KERNEL_SILENT;

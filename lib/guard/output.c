@@ -52,8 +52,7 @@ static void put_range(struct guard_text *t, const struct guard_request *req)
 }
 
 void guard_output_finding(const struct guard_process *p, const struct guard_request *req,
-		    const struct guard_finding *finding, const char *what,
-		    const char *remedy)
+			  const struct guard_finding *finding, const char *what, const char *remedy)
 {
 	struct guard_text t;
 
@@ -156,8 +155,7 @@ extern int __cxa_atexit(void (*function)(void *arg), void *arg, void *library);
  * function that is registered while exit() runs comes after all of them; with
  * no library named it is not taken for this one's own, which would run at once.
  */
-__attribute__((destructor))
-static void last(void)
+__attribute__((destructor)) static void last(void)
 {
 	__cxa_atexit(at_end, NULL, NULL);
 }

@@ -16,7 +16,7 @@ void guard_output_listen(void);
 
 /** guard_output_finding() - a registration with its verdict, as a line */
 void guard_output_finding(const struct guard_process *p, const struct guard_request *req,
-		    const struct guard_finding *finding, const char *what,
-		    const char *remedy);
+			  const struct guard_finding *finding, const char *what,
+			  const char *remedy);
 
 #endif

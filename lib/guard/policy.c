@@ -50,8 +50,7 @@ const char *guard_policy_read(struct guard_policy *policy)
 {
 	const char *wrong = NULL;
 
-	*policy = (struct guard_policy){ .at_risk = GUARD_REFUSE,
-					 .unknown = GUARD_ALLOW };
+	*policy = (struct guard_policy){ .at_risk = GUARD_REFUSE, .unknown = GUARD_ALLOW };
 	if (!read_action(GUARD_ENV, &policy->at_risk))
 		wrong = GUARD_ENV;
 	/* Who only looks on looks on at both. */

@@ -9,17 +9,17 @@
 
 #include "guard/state.h"
 
-#define GUARD_ENV		"MRGUARD_GUARD"
-#define GUARD_ENV_UNKNOWN	"MRGUARD_GUARD_UNKNOWN"
-#define GUARD_ENV_REPORT	"MRGUARD_GUARD_REPORT"
-#define GUARD_ENV_FORMAT	"MRGUARD_GUARD_FORMAT"
+#define GUARD_ENV "MRGUARD_GUARD"
+#define GUARD_ENV_UNKNOWN "MRGUARD_GUARD_UNKNOWN"
+#define GUARD_ENV_REPORT "MRGUARD_GUARD_REPORT"
+#define GUARD_ENV_FORMAT "MRGUARD_GUARD_FORMAT"
 
 struct guard_policy {
 	enum guard_action at_risk;
 	enum guard_action unknown;
 	bool json;
-	bool quiet;		/* no report at the end: format "none" */
-	const char *report;	/* a path, %p is the process; NULL: standard error */
+	bool quiet; /* no report at the end: format "none" */
+	const char *report; /* a path, %p is the process; NULL: standard error */
 };
 
 /** guard_policy_read() - from the environment.  Return: NULL, or the name of a

@@ -37,8 +37,7 @@ static atomic_uint *make_stage(void)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	atomic_uint *none = NULL, *made;
 
-	made = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		    -1, 0);
+	made = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (made == MAP_FAILED)
 		return NULL;
 	if (!madvise(made, page, MADV_WIPEONFORK) &&
@@ -84,8 +83,7 @@ static struct guard_state *map_state(void)
 	if (fd < 0)
 		return NULL;
 	if (!ftruncate(fd, sizeof(*state)))
-		state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE, MAP_SHARED,
-			     fd, 0);
+		state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (state != MAP_FAILED)
 		return state;
 	close(fd);
@@ -107,8 +105,7 @@ static void read_name(char *name, size_t size)
 static bool peermem_loaded(void)
 {
 	return !access("/sys/module/nvidia_peermem", F_OK) ||
-	       !access("/sys/module/nv_peer_mem", F_OK) ||
-	       !access("/sys/module/amdp2p", F_OK);
+	       !access("/sys/module/nv_peer_mem", F_OK) || !access("/sys/module/amdp2p", F_OK);
 }
 
 /* Past the guard's own entries, which are for the program's calls. */
@@ -130,8 +127,7 @@ static int past_dereg(struct ibv_mr *mr)
 
 static bool open_context(struct guard_process *p)
 {
-	const struct mrg_open_opts opts = { .size = sizeof(opts),
-					    .fork = MRG_FORK_NEVER };
+	const struct mrg_open_opts opts = { .size = sizeof(opts), .fork = MRG_FORK_NEVER };
 
 	p->env = region_env_host;
 	p->env.reg_dmabuf = past_reg_dmabuf;
@@ -172,8 +168,7 @@ int guard_stderr(const struct guard_process *p)
 {
 	struct stat st;
 
-	if (fstat(STDERR_FILENO, &st) || st.st_dev != p->stderr_dev ||
-	    st.st_ino != p->stderr_ino)
+	if (fstat(STDERR_FILENO, &st) || st.st_dev != p->stderr_dev || st.st_ino != p->stderr_ino)
 		return -1;
 	return STDERR_FILENO;
 }
@@ -197,7 +192,8 @@ static bool start(struct guard_process *p)
 	p->peermem = peermem_loaded();
 	fill_header(p);
 	if (wrong)
-		guard_output_line(p, "mrguard: ", wrong, " holds no word that it can; its default is taken", NULL);
+		guard_output_line(p, "mrguard: ", wrong,
+				  " holds no word that it can; its default is taken", NULL);
 	guard_output_listen();
 	return true;
 }

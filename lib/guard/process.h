@@ -23,9 +23,9 @@ struct guard_process {
 	 * neither use nor close it. */
 	struct mrg_ctx *inherited;
 	struct region_headroom room;
-	bool peermem;		/* a module that lets GPU memory be pinned is loaded */
-	dev_t stderr_dev;	/* what standard error was: a program can close it */
-	ino_t stderr_ino;	/* and get the number again for something else */
+	bool peermem; /* a module that lets GPU memory be pinned is loaded */
+	dev_t stderr_dev; /* what standard error was: a program can close it */
+	ino_t stderr_ino; /* and get the number again for something else */
 };
 
 /*
@@ -33,7 +33,7 @@ struct guard_process {
  * it half way: while @busy the guard's locks may be this thread's own.
  */
 struct guard_thread {
-	const struct guard_request *current;	/* inside verbs for this one */
+	const struct guard_request *current; /* inside verbs for this one */
 	bool busy;
 };
 extern __thread struct guard_thread guard_thread

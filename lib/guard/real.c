@@ -29,7 +29,7 @@ static const struct {
 };
 
 struct library {
-	_Atomic uintptr_t base;	/* 0: free; library 0 has none */
+	_Atomic uintptr_t base; /* 0: free; library 0 has none */
 	_Atomic uintptr_t fn[REAL_FNS];
 	atomic_bool pinned;
 };

@@ -26,20 +26,18 @@ struct guard_mr_init_attr {
 	int fd;
 	uint64_t fd_offset;
 };
-#define GUARD_MASK_IOVA		(1u << 0)
-#define GUARD_MASK_ADDR		(1u << 1)
-#define GUARD_MASK_FD		(1u << 2)
-#define GUARD_MASK_FD_OFFSET	(1u << 3)
+#define GUARD_MASK_IOVA (1u << 0)
+#define GUARD_MASK_ADDR (1u << 1)
+#define GUARD_MASK_FD (1u << 2)
+#define GUARD_MASK_FD_OFFSET (1u << 3)
 
 typedef struct ibv_mr *real_reg_mr(struct ibv_pd *, void *, size_t, int);
 typedef struct ibv_mr *real_reg_mr_iova(struct ibv_pd *, void *, size_t, uint64_t, int);
-typedef struct ibv_mr *real_reg_mr_iova2(struct ibv_pd *, void *, size_t, uint64_t,
-					 unsigned int);
-typedef struct ibv_mr *real_reg_dmabuf_mr(struct ibv_pd *, uint64_t, size_t, uint64_t,
-					  int, int);
+typedef struct ibv_mr *real_reg_mr_iova2(struct ibv_pd *, void *, size_t, uint64_t, unsigned int);
+typedef struct ibv_mr *real_reg_dmabuf_mr(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int);
 typedef struct ibv_mr *real_reg_mr_ex(struct ibv_pd *, struct guard_mr_init_attr *);
-typedef struct ibv_mr *real_mlx5_reg_dmabuf_mr(struct ibv_pd *, uint64_t, size_t,
-					       uint64_t, int, int, int);
+typedef struct ibv_mr *real_mlx5_reg_dmabuf_mr(struct ibv_pd *, uint64_t, size_t, uint64_t, int,
+					       int, int);
 typedef int real_rereg_mr(struct ibv_mr *, int, struct ibv_pd *, void *, size_t, int);
 typedef int real_dereg_mr(struct ibv_mr *);
 typedef int real_fork_init(void);

@@ -5,8 +5,8 @@
 #include "guard/policy.h"
 #include "guard/report.h"
 
-#define SCHEMA		"mrguard.run/1"
-#define MRS_IN_TEXT	16u	/* JSON has all of them */
+#define SCHEMA "mrguard.run/1"
+#define MRS_IN_TEXT 16u /* JSON has all of them */
 
 static uint64_t get(const _Atomic uint64_t *n)
 {
@@ -47,11 +47,13 @@ static const char *fork_words(const struct guard_state *s)
 	case GUARD_FORK_SKIPPED:
 		return "asked for and skipped: the kernel copies pinned pages at fork";
 	case GUARD_FORK_PASSED_ON:
-		return copies ? "asked for, and passed on"
-			      : "asked for, and needed: the kernel does not copy pinned pages, or does not say so";
+		return copies ?
+			       "asked for, and passed on" :
+			       "asked for, and needed: the kernel does not copy pinned pages, or does not say so";
 	default:
-		return copies ? "not asked for, and not needed: the kernel copies pinned pages at fork"
-			      : "not asked for; the kernel does not copy pinned pages, or does not say so";
+		return copies ?
+			       "not asked for, and not needed: the kernel copies pinned pages at fork" :
+			       "not asked for; the kernel does not copy pinned pages, or does not say so";
 	}
 }
 
@@ -260,8 +262,7 @@ static void text_live(struct guard_text *t, const struct guard_state *s, enum gu
 	}
 }
 
-void guard_report_text(struct guard_text *t, const struct guard_state *s,
-		       enum guard_moment moment)
+void guard_report_text(struct guard_text *t, const struct guard_state *s, enum guard_moment moment)
 {
 	text_head(t, s);
 	text_kinds(t, s);
@@ -370,8 +371,7 @@ static void json_live(struct guard_text *t, const struct guard_state *s)
 	guard_text_json_u64(t, "unlisted", get(&s->unlisted));
 }
 
-static void json_head(struct guard_text *t, const struct guard_state *s,
-		      enum guard_moment moment)
+static void json_head(struct guard_text *t, const struct guard_state *s, enum guard_moment moment)
 {
 	static const char *const moments[] = { "end", "signal", "live" };
 
@@ -397,8 +397,7 @@ static void json_vmas(struct guard_text *t, const struct guard_state *s)
 	guard_text_close(t, '}');
 }
 
-void guard_report_json(struct guard_text *t, const struct guard_state *s,
-		       enum guard_moment moment)
+void guard_report_json(struct guard_text *t, const struct guard_state *s, enum guard_moment moment)
 {
 	guard_text_open(t, NULL, '{');
 	json_head(t, s, moment);

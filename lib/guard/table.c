@@ -29,8 +29,7 @@ static bool swap(struct guard_state *state, size_t place, uint64_t from, uint64_
 }
 
 /* A free place, else the one whose MR is gone longest. */
-static ssize_t choose(const struct guard_state *state, size_t set, uint64_t mr,
-		      uint64_t *key)
+static ssize_t choose(const struct guard_state *state, size_t set, uint64_t mr, uint64_t *key)
 {
 	ssize_t gone = -1;
 
@@ -50,8 +49,7 @@ static ssize_t choose(const struct guard_state *state, size_t set, uint64_t mr,
 	return gone;
 }
 
-bool guard_put(struct guard_state *state, const void *mr,
-	       const struct guard_record *record)
+bool guard_put(struct guard_state *state, const void *mr, const struct guard_record *record)
 {
 	size_t set = set_of(mr);
 	uint64_t key = 0;
@@ -65,8 +63,7 @@ bool guard_put(struct guard_state *state, const void *mr,
 		if (!swap(state, (size_t)place, key, GUARD_KEY_BUSY))
 			continue;
 		state->record[place] = *record;
-		atomic_store_explicit(&state->key[place], (uintptr_t)mr,
-				      memory_order_release);
+		atomic_store_explicit(&state->key[place], (uintptr_t)mr, memory_order_release);
 		return true;
 	}
 	return false;
@@ -82,8 +79,7 @@ static ssize_t find(const struct guard_state *state, const void *mr)
 	return -1;
 }
 
-ssize_t guard_take(struct guard_state *state, const void *mr,
-		   struct guard_record *record)
+ssize_t guard_take(struct guard_state *state, const void *mr, struct guard_record *record)
 {
 	ssize_t place = find(state, mr);
 
@@ -107,8 +103,7 @@ struct guard_record *guard_find(struct guard_state *state, const void *mr)
 	return place < 0 ? NULL : &state->record[place];
 }
 
-bool guard_live(const struct guard_state *state, size_t place,
-		struct guard_record *record)
+bool guard_live(const struct guard_state *state, size_t place, struct guard_record *record)
 {
 	uint64_t key = load(state, place);
 

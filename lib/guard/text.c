@@ -83,8 +83,7 @@ void guard_text_hex(struct guard_text *t, uint64_t n)
 
 void guard_text_size(struct guard_text *t, uint64_t bytes)
 {
-	static const char *const units[] = { " B", " KiB", " MiB", " GiB", " TiB",
-					     " PiB", " EiB" };
+	static const char *const units[] = { " B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB" };
 	size_t unit = 0;
 	uint64_t tenths = 0;
 

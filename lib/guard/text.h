@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 struct guard_text {
-	int fd;			/* where a full buffer goes; -1: it is cut */
+	int fd; /* where a full buffer goes; -1: it is cut */
 	bool failed;
-	bool comma;		/* JSON: one is due before the next value */
+	bool comma; /* JSON: one is due before the next value */
 	size_t used;
 	char buf[4096];
 };

@@ -21,20 +21,25 @@ static const char *const paths[GUARD_PATHS] = {
 
 static const char *const grounds[GUARD_GROUNDS] = {
 	[GUARD_WALK_EXACT] = "this kernel's walk is exact",
-	[GUARD_ONE_WINDOW] = "it lies within one 2 GiB window of the iova, so no page exceeds 2 GiB",
+	[GUARD_ONE_WINDOW] =
+		"it lies within one 2 GiB window of the iova, so no page exceeds 2 GiB",
 	[GUARD_ON_DEMAND] = "on-demand memory has small pages",
 	[GUARD_SMALL_PAGES] = "the device or the iova keeps pages at 2 GiB or below",
 	[GUARD_SCATTERED] = "ordinary pages, which no IOMMU joins to runs of 4 GiB",
-	[GUARD_MAY_JOIN] = "an IOMMU or huge pages can join its pages to runs of 4 GiB, and the walk is affected or not known",
-	[GUARD_DEVICE_MEMORY] = "device memory pinned by its address, whose DMA addresses are not known",
+	[GUARD_MAY_JOIN] =
+		"an IOMMU or huge pages can join its pages to runs of 4 GiB, and the walk is affected or not known",
+	[GUARD_DEVICE_MEMORY] =
+		"device memory pinned by its address, whose DMA addresses are not known",
 	[GUARD_LAYOUT] = "its DMA addresses were seen",
-	[GUARD_LAYOUT_CHANGES] = "its DMA addresses were seen, but IOMMU or exporter can give it others",
+	[GUARD_LAYOUT_CHANGES] =
+		"its DMA addresses were seen, but IOMMU or exporter can give it others",
 	[GUARD_NO_MODULE] = "its DMA addresses are not known: /dev/mrguard cannot be used",
 	[GUARD_NO_FEATURE] = "its DMA addresses are not known: the module has no layouts",
 	[GUARD_NO_IMPORTER] = "its DMA addresses are not known: the device has no PCI function",
 	[GUARD_LAYOUT_FAILED] = "its DMA addresses are not known: the module could not map it",
 	[GUARD_KERNEL_REFUSES] = "the kernel refuses the range as it is",
-	[GUARD_NOT_JUDGED] = "it was not judged: no memory, or a signal handler met the guard at work",
+	[GUARD_NOT_JUDGED] =
+		"it was not judged: no memory, or a signal handler met the guard at work",
 };
 
 const char *guard_call_name(uint32_t call)

@@ -14,13 +14,13 @@
 #include "uapi/mrguard.h"
 
 _Static_assert(sizeof(struct mrg_sg) == sizeof(struct mrg_ioc_run) &&
-	       offsetof(struct mrg_sg, addr) == offsetof(struct mrg_ioc_run, addr) &&
-	       offsetof(struct mrg_sg, len) == offsetof(struct mrg_ioc_run, len),
+		       offsetof(struct mrg_sg, addr) == offsetof(struct mrg_ioc_run, addr) &&
+		       offsetof(struct mrg_sg, len) == offsetof(struct mrg_ioc_run, len),
 	       "runs travel as struct mrg_sg");
 
-#define DEVICE_PATH	"/dev/" MRG_DEVICE_NAME
-#define FIRST_RUNS	256	/* enough for most buffers, so that one call does */
-#define MOVE_RETRIES	8
+#define DEVICE_PATH "/dev/" MRG_DEVICE_NAME
+#define FIRST_RUNS 256 /* enough for most buffers, so that one call does */
+#define MOVE_RETRIES 8
 
 struct mrg_dev {
 	int fd;
@@ -101,12 +101,10 @@ static enum mrg_walk walk_of(uint32_t bits)
 	if (!(bits & MRG_WALK_KNOWN))
 		return MRG_WALK_ANY;
 	if (!(bits & MRG_WALK_CROSSES))
-		return bits & MRG_WALK_NARROW ? MRG_WALK_PER_ENTRY_NARROW :
-						MRG_WALK_PER_ENTRY;
+		return bits & MRG_WALK_NARROW ? MRG_WALK_PER_ENTRY_NARROW : MRG_WALK_PER_ENTRY;
 	if (!(bits & MRG_WALK_TRUNCATES))
 		return MRG_WALK_EXACT;
-	return bits & MRG_WALK_UNBOUNDED ? MRG_WALK_TRUNCATING_UNBOUNDED :
-					   MRG_WALK_TRUNCATING;
+	return bits & MRG_WALK_UNBOUNDED ? MRG_WALK_TRUNCATING_UNBOUNDED : MRG_WALK_TRUNCATING;
 }
 
 int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
@@ -165,8 +163,7 @@ static uint64_t wanted(const struct mrg_ioc_layout *req)
 }
 
 /* One call that fills from index @start on. */
-static int fetch(struct mrg_dev *dev, struct mrg_ioc_layout *req, struct pages *p,
-		 size_t start)
+static int fetch(struct mrg_dev *dev, struct mrg_ioc_layout *req, struct pages *p, size_t start)
 {
 	uint64_t room = p->room - start;
 
@@ -262,9 +259,8 @@ static void fill_layout(struct mrg_layout *layout, const struct mrg_ioc_layout *
 	memcpy(layout->exporter, req->exporter, sizeof(layout->exporter) - 1);
 }
 
-int mrg_dev_layout(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *importer,
-		   uint64_t iova, uint64_t offset, uint64_t length, uint32_t flags,
-		   struct mrg_layout *layout)
+int mrg_dev_layout(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *importer, uint64_t iova,
+		   uint64_t offset, uint64_t length, uint32_t flags, struct mrg_layout *layout)
 {
 	struct mrg_ioc_layout req = {
 		.size = sizeof(req),
@@ -302,8 +298,8 @@ void mrg_layout_release(struct mrg_layout *layout)
 }
 
 /* A scatter-list entry holds its length in 32 bits; longer runs become several. */
-#define ENTRY_MAX	UINT32_MAX
-#define ENTRY_CUT	(1ULL << 31)
+#define ENTRY_MAX UINT32_MAX
+#define ENTRY_CUT (1ULL << 31)
 
 static uint64_t entries_of(const struct mrg_sg *sg)
 {
@@ -321,8 +317,7 @@ static void cut_run(struct mrg_sg run, struct mrg_sg **out)
 }
 
 /* @cut gets a copy with entries that fit, or NULL where @sg fits as it is. */
-static int cut_list(const struct mrg_sg *sg, size_t count, struct mrg_sg **cut,
-		    uint64_t *entries)
+static int cut_list(const struct mrg_sg *sg, size_t count, struct mrg_sg **cut, uint64_t *entries)
 {
 	struct mrg_sg *out;
 	uint64_t n = 0;
@@ -383,10 +378,9 @@ static ssize_t ask_blocks(struct mrg_dev *dev, struct mrg_ioc_blocks *req, uint6
 	return ret ? ret : (ssize_t)have;
 }
 
-ssize_t mrg_dev_blocks(struct mrg_dev *dev, const struct mrg_sg *sg, size_t count,
-		       uint64_t iova, uint64_t offset, uint64_t length,
-		       uint64_t pgsz_bitmap, uint64_t start, uint64_t *addrs,
-		       size_t addrs_cap, struct mrg_kernel_blocks *out)
+ssize_t mrg_dev_blocks(struct mrg_dev *dev, const struct mrg_sg *sg, size_t count, uint64_t iova,
+		       uint64_t offset, uint64_t length, uint64_t pgsz_bitmap, uint64_t start,
+		       uint64_t *addrs, size_t addrs_cap, struct mrg_kernel_blocks *out)
 {
 	struct mrg_ioc_blocks req = {
 		.dmabuf_fd = -1,
@@ -409,9 +403,8 @@ ssize_t mrg_dev_blocks(struct mrg_dev *dev, const struct mrg_sg *sg, size_t coun
 	return ret;
 }
 
-ssize_t mrg_dev_dmabuf_blocks(struct mrg_dev *dev, int fd,
-			      const struct mrg_pci_addr *importer, uint64_t iova,
-			      uint64_t offset, uint64_t length, uint64_t pgsz_bitmap,
+ssize_t mrg_dev_dmabuf_blocks(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *importer,
+			      uint64_t iova, uint64_t offset, uint64_t length, uint64_t pgsz_bitmap,
 			      uint64_t start, uint64_t *addrs, size_t addrs_cap,
 			      struct mrg_kernel_blocks *out)
 {

@@ -50,8 +50,7 @@ static int refill(struct host_maps *maps)
 	maps->head = 0;
 	if (maps->tail == BUFFER_SIZE)
 		return -EBADMSG;
-	got = read_again(maps->fd, maps->buf + maps->tail,
-			 BUFFER_SIZE - maps->tail);
+	got = read_again(maps->fd, maps->buf + maps->tail, BUFFER_SIZE - maps->tail);
 	if (got < 0)
 		return (int)got;
 	maps->tail += (size_t)got;
@@ -159,12 +158,10 @@ static void read_name(const char *at, struct host_maps_vma *vma)
 /* START-END PERMS OFFSET MAJOR:MINOR INODE [NAME]; see proc(5). */
 static int parse_header(const char *at, struct host_maps_vma *vma)
 {
-	if (!(at = read_hex(at, '-', &vma->start)) ||
-	    !(at = read_hex(at, ' ', &vma->end)) ||
-	    !(at = read_perms(at, vma->perms)) ||
-	    !(at = read_hex(at, ' ', &vma->offset)) ||
-	    !(at = read_dev(at, &vma->dev)) ||
-	    !(at = read_decimal(at, &vma->inode)) || vma->end <= vma->start)
+	if (!(at = read_hex(at, '-', &vma->start)) || !(at = read_hex(at, ' ', &vma->end)) ||
+	    !(at = read_perms(at, vma->perms)) || !(at = read_hex(at, ' ', &vma->offset)) ||
+	    !(at = read_dev(at, &vma->dev)) || !(at = read_decimal(at, &vma->inode)) ||
+	    vma->end <= vma->start)
 		return -EBADMSG;
 	read_name(at, vma);
 	vma->detailed = false;
@@ -177,15 +174,24 @@ static int parse_header(const char *at, struct host_maps_vma *vma)
 static uint64_t known_flag(int code)
 {
 	switch (code) {
-	case CODE('d', 'c'): return HOST_MF_DONTCOPY;
-	case CODE('s', 'd'): return HOST_MF_SOFTDIRTY;
-	case CODE('i', 'o'): return HOST_MF_IO;
-	case CODE('d', 'e'): return HOST_MF_DONTEXPAND;
-	case CODE('p', 'f'): return HOST_MF_PFNMAP;
-	case CODE('m', 'm'): return HOST_MF_MIXEDMAP;
-	case CODE('h', 't'): return HOST_MF_HUGETLB;
-	case CODE('s', 'h'): return HOST_MF_SHARED;
-	case CODE('w', 'r'): return HOST_MF_WRITE;
+	case CODE('d', 'c'):
+		return HOST_MF_DONTCOPY;
+	case CODE('s', 'd'):
+		return HOST_MF_SOFTDIRTY;
+	case CODE('i', 'o'):
+		return HOST_MF_IO;
+	case CODE('d', 'e'):
+		return HOST_MF_DONTEXPAND;
+	case CODE('p', 'f'):
+		return HOST_MF_PFNMAP;
+	case CODE('m', 'm'):
+		return HOST_MF_MIXEDMAP;
+	case CODE('h', 't'):
+		return HOST_MF_HUGETLB;
+	case CODE('s', 'h'):
+		return HOST_MF_SHARED;
+	case CODE('w', 'r'):
+		return HOST_MF_WRITE;
 	}
 	return 0;
 }
@@ -202,8 +208,8 @@ static void parse_flags(const char *at, struct host_maps_vma *vma)
 		flag = known_flag(code);
 		vma->flags |= flag;
 		if (!flag)
-			vma->other_flags = (vma->other_flags ^ (uint64_t)code) *
-					   0x9e3779b97f4a7c15ULL;
+			vma->other_flags =
+				(vma->other_flags ^ (uint64_t)code) * 0x9e3779b97f4a7c15ULL;
 	}
 	vma->detailed = true;
 }
@@ -262,8 +268,7 @@ static size_t count_lines(const char *buf, size_t len)
 {
 	size_t lines = 0;
 
-	for (const char *at = buf; (at = memchr(at, '\n', len - (size_t)(at - buf)));
-	     at++)
+	for (const char *at = buf; (at = memchr(at, '\n', len - (size_t)(at - buf))); at++)
 		lines++;
 	return lines;
 }

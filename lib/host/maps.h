@@ -10,18 +10,17 @@
 #include <sys/types.h>
 
 /* Flags of smaps' VmFlags line that this library reasons about. */
-#define HOST_MF_DONTCOPY		(1ULL << 0)	/* dc */
-#define HOST_MF_SOFTDIRTY	(1ULL << 1)	/* sd */
-#define HOST_MF_IO		(1ULL << 2)	/* io */
-#define HOST_MF_DONTEXPAND	(1ULL << 3)	/* de */
-#define HOST_MF_PFNMAP		(1ULL << 4)	/* pf */
-#define HOST_MF_MIXEDMAP		(1ULL << 5)	/* mm */
-#define HOST_MF_HUGETLB		(1ULL << 6)	/* ht */
-#define HOST_MF_SHARED		(1ULL << 7)	/* sh */
-#define HOST_MF_WRITE		(1ULL << 8)	/* wr */
+#define HOST_MF_DONTCOPY (1ULL << 0) /* dc */
+#define HOST_MF_SOFTDIRTY (1ULL << 1) /* sd */
+#define HOST_MF_IO (1ULL << 2) /* io */
+#define HOST_MF_DONTEXPAND (1ULL << 3) /* de */
+#define HOST_MF_PFNMAP (1ULL << 4) /* pf */
+#define HOST_MF_MIXEDMAP (1ULL << 5) /* mm */
+#define HOST_MF_HUGETLB (1ULL << 6) /* ht */
+#define HOST_MF_SHARED (1ULL << 7) /* sh */
+#define HOST_MF_WRITE (1ULL << 8) /* wr */
 /* The kernel's VM_SPECIAL: such VMAs are never merged. */
-#define HOST_MF_SPECIAL \
-	(HOST_MF_IO | HOST_MF_DONTEXPAND | HOST_MF_PFNMAP | HOST_MF_MIXEDMAP)
+#define HOST_MF_SPECIAL (HOST_MF_IO | HOST_MF_DONTEXPAND | HOST_MF_PFNMAP | HOST_MF_MIXEDMAP)
 
 #define HOST_MAPS_NAME_MAX 256
 
@@ -57,7 +56,7 @@ struct host_maps {
 	bool eof;
 	size_t head;
 	size_t tail;
-	uint64_t line;		/* of the last line read, for messages */
+	uint64_t line; /* of the last line read, for messages */
 	char *buf;
 };
 

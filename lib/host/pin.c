@@ -9,8 +9,7 @@
 /* Shared memory has names in /dev as well, and is memory like any other. */
 static bool is_device_file(const char *name)
 {
-	static const char *const memory[] = { "/dev/zero", "/dev/shm/",
-					      "/dev/hugepages" };
+	static const char *const memory[] = { "/dev/zero", "/dev/shm/", "/dev/hugepages" };
 
 	if (!strncmp(name, "/dmabuf:", 8))
 		return true;
@@ -30,8 +29,7 @@ static bool is_gpu_library(const char *name)
 static enum host_pin_fault fault_of(const struct host_maps_vma *vma, bool need_write)
 {
 	/* What get_user_pages() refuses whoever asks: check_vma_flags(). */
-	if (is_device_file(vma->name) ||
-	    (vma->flags & (HOST_MF_IO | HOST_MF_PFNMAP)))
+	if (is_device_file(vma->name) || (vma->flags & (HOST_MF_IO | HOST_MF_PFNMAP)))
 		return PIN_DEVICE;
 	if (vma->perms[0] != 'r' && vma->perms[1] != 'w')
 		return PIN_NO_ACCESS;
@@ -39,17 +37,14 @@ static enum host_pin_fault fault_of(const struct host_maps_vma *vma, bool need_w
 }
 
 /* Goes on from @facts->at, up to which nothing was found. */
-static void see(const struct host_maps_vma *vma, bool need_write,
-		struct host_pin_facts *facts)
+static void see(const struct host_maps_vma *vma, bool need_write, struct host_pin_facts *facts)
 {
-	if (facts->fault || vma->end <= facts->at ||
-	    facts->at - facts->addr >= facts->length)
+	if (facts->fault || vma->end <= facts->at || facts->at - facts->addr >= facts->length)
 		return;
-	facts->fault = vma->start > facts->at ? PIN_UNMAPPED :
-					       fault_of(vma, need_write);
+	facts->fault = vma->start > facts->at ? PIN_UNMAPPED : fault_of(vma, need_write);
 	if (facts->fault == PIN_DEVICE)
-		snprintf(facts->name, sizeof(facts->name), "%.*s",
-			 (int)sizeof(facts->name) - 1, vma->name);
+		snprintf(facts->name, sizeof(facts->name), "%.*s", (int)sizeof(facts->name) - 1,
+			 vma->name);
 	if (!facts->fault)
 		facts->at = vma->end;
 }
@@ -107,8 +102,8 @@ static void read_modules(const char *proc, struct host_pin_facts *facts)
 	fclose(file);
 }
 
-int host_pin_read(const char *proc, const char *process, uint64_t addr,
-	     uint64_t length, bool need_write, struct host_pin_facts *facts)
+int host_pin_read(const char *proc, const char *process, uint64_t addr, uint64_t length,
+		  bool need_write, struct host_pin_facts *facts)
 {
 	struct host_pin_facts found = { .addr = addr, .length = length };
 	struct host_pin_facts flags = found;
@@ -121,8 +116,7 @@ int host_pin_read(const char *proc, const char *process, uint64_t addr,
 		return ret;
 	/* Only smaps tells a device mapping without a name, and it is dear. */
 	snprintf(path, sizeof(path), "%s/%s/smaps", proc, process);
-	if (!found.fault && !walk(path, need_write, &flags) &&
-	    flags.fault == PIN_DEVICE)
+	if (!found.fault && !walk(path, need_write, &flags) && flags.fault == PIN_DEVICE)
 		found = flags;
 	read_modules(proc, &found);
 	*facts = found;

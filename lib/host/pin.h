@@ -12,16 +12,16 @@
 enum host_pin_fault {
 	PIN_NONE,
 	PIN_UNMAPPED,
-	PIN_NO_ACCESS,		/* PROT_NONE */
+	PIN_NO_ACCESS, /* PROT_NONE */
 	PIN_READ_ONLY,
-	PIN_DEVICE,		/* a mapping of a device */
-	PIN_NOT_SEEN,		/* maps cannot be read; host_pin_read() never sets it */
+	PIN_DEVICE, /* a mapping of a device */
+	PIN_NOT_SEEN, /* maps cannot be read; host_pin_read() never sets it */
 };
 
 /* The older way to GPU memory, a module between driver and RDMA core. */
 enum host_pin_peermem {
 	PEERMEM_ABSENT,
-	PEERMEM_IDLE,		/* loaded, but not linked to the RDMA core */
+	PEERMEM_IDLE, /* loaded, but not linked to the RDMA core */
 	PEERMEM_LINKED,
 };
 
@@ -59,8 +59,8 @@ struct host_pin_facts {
  *
  * Return: 0; -errno where maps cannot be read.
  */
-int host_pin_read(const char *proc, const char *process, uint64_t addr,
-	     uint64_t length, bool need_write, struct host_pin_facts *facts);
+int host_pin_read(const char *proc, const char *process, uint64_t addr, uint64_t length,
+		  bool need_write, struct host_pin_facts *facts);
 
 /*
  * Asks the GPU drivers whose libraries this process has loaded already; none

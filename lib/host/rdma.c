@@ -64,14 +64,13 @@ static void first_entry(const char *path, char *out, size_t size)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir)))
-		if (entry->d_name[0] != '.' &&
-		    (!out[0] || strcmp(entry->d_name, out) < 0))
+		if (entry->d_name[0] != '.' && (!out[0] || strcmp(entry->d_name, out) < 0))
 			copy_name(out, size, entry->d_name);
 	closedir(dir);
 }
 
-static int hex_field(const char **text, size_t min_digits, size_t max_digits,
-		     uint32_t max, uint32_t *value)
+static int hex_field(const char **text, size_t min_digits, size_t max_digits, uint32_t max,
+		     uint32_t *value)
 {
 	size_t digits = strspn(*text, "0123456789abcdefABCDEF");
 	unsigned long parsed;
@@ -96,8 +95,7 @@ static int parse_pci(const char *text, struct mrg_pci_addr *pci)
 	uint32_t domain = 0, bus, device, function;
 
 	if (first && strchr(first + 1, ':')) {
-		if (hex_field(&text, 4, 8, UINT32_MAX, &domain) ||
-		    *text++ != ':')
+		if (hex_field(&text, 4, 8, UINT32_MAX, &domain) || *text++ != ':')
 			return -EINVAL;
 	}
 	if (hex_field(&text, 2, 2, 0xff, &bus) || *text++ != ':' ||
@@ -115,8 +113,8 @@ static int parse_pci(const char *text, struct mrg_pci_addr *pci)
  * The PCI function at or above a device directory.  Some RDMA devices hang
  * below an auxiliary device of the function, so this climbs.
  */
-static bool pci_above(const char *device_dir, struct mrg_pci_addr *pci,
-		      char *driver, size_t driver_size)
+static bool pci_above(const char *device_dir, struct mrg_pci_addr *pci, char *driver,
+		      size_t driver_size)
 {
 	char dir[PATH_MAX], path[PATH_MAX + 16], subsystem[32];
 	char *slash;
@@ -142,8 +140,7 @@ static bool pci_above(const char *device_dir, struct mrg_pci_addr *pci,
  */
 static void find_netdev(const char *dir, char *out, size_t size)
 {
-	static const char *const files[] = { "ports/1/gid_attrs/ndevs/0",
-					     "parent" };
+	static const char *const files[] = { "ports/1/gid_attrs/ndevs/0", "parent" };
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -156,8 +153,7 @@ static void find_netdev(const char *dir, char *out, size_t size)
 	first_entry(path, out, size);
 }
 
-static void read_device(const char *sysfs, const char *name,
-			struct mrg_rdma_dev *dev)
+static void read_device(const char *sysfs, const char *name, struct mrg_rdma_dev *dev)
 {
 	char dir[PATH_MAX / 2], path[PATH_MAX];
 
@@ -165,8 +161,7 @@ static void read_device(const char *sysfs, const char *name,
 	copy_name(dev->name, sizeof(dev->name), name);
 	snprintf(dir, sizeof(dir), "%s/class/infiniband/%s", sysfs, name);
 	snprintf(path, sizeof(path), "%s/device", dir);
-	dev->has_pci =
-		pci_above(path, &dev->pci, dev->driver, sizeof(dev->driver));
+	dev->has_pci = pci_above(path, &dev->pci, dev->driver, sizeof(dev->driver));
 	if (!dev->has_pci) {
 		snprintf(path, sizeof(path), "%s/device/driver", dir);
 		link_name(path, dev->driver, sizeof(dev->driver));
@@ -208,25 +203,22 @@ ssize_t mrg_rdma_list(const char *sysfs, struct mrg_rdma_dev **devs)
 	return count;
 }
 
-static int find_function(const char *sysfs, const char *name,
-			 struct mrg_pci_addr *pci)
+static int find_function(const char *sysfs, const char *name, struct mrg_pci_addr *pci)
 {
 	struct mrg_pci_addr parsed;
 	char path[PATH_MAX];
 
 	if (parse_pci(name, &parsed))
 		return -EINVAL;
-	snprintf(path, sizeof(path), "%s/bus/pci/devices/%04x:%02x:%02x.%x",
-		 sysfs, parsed.domain, parsed.bus, parsed.device,
-		 parsed.function);
+	snprintf(path, sizeof(path), "%s/bus/pci/devices/%04x:%02x:%02x.%x", sysfs, parsed.domain,
+		 parsed.bus, parsed.device, parsed.function);
 	if (access(path, F_OK))
 		return -ENODEV;
 	*pci = parsed;
 	return 0;
 }
 
-int mrg_importer_find(const char *sysfs, const char *name,
-		      struct mrg_pci_addr *pci)
+int mrg_importer_find(const char *sysfs, const char *name, struct mrg_pci_addr *pci)
 {
 	struct mrg_rdma_dev dev;
 	char path[PATH_MAX];

@@ -9,9 +9,8 @@
 
 #define EXPORT_IT "export it with mrg_gpu_export() and register that with mrg_reg_dmabuf()"
 
-__attribute__((format(printf, 3, 4)))
-static void put(struct host_reg_words *words, const char *remedy, const char *format,
-		...)
+__attribute__((format(printf, 3, 4))) static void put(struct host_reg_words *words,
+						      const char *remedy, const char *format, ...)
 {
 	va_list args;
 
@@ -24,9 +23,12 @@ static void put(struct host_reg_words *words, const char *remedy, const char *fo
 static const char *peermem_words(const struct host_pin_facts *facts)
 {
 	switch (facts->peermem) {
-	case PEERMEM_ABSENT: return "no peermem module is loaded";
-	case PEERMEM_IDLE: return "the peermem module is loaded, but not linked to ib_core";
-	case PEERMEM_LINKED: break;
+	case PEERMEM_ABSENT:
+		return "no peermem module is loaded";
+	case PEERMEM_IDLE:
+		return "the peermem module is loaded, but not linked to ib_core";
+	case PEERMEM_LINKED:
+		break;
 	}
 	return "peermem is loaded and did not take it";
 }
@@ -40,11 +42,14 @@ static bool is_vmm(const struct host_pin_facts *facts)
 static void put_unflagged(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
 	if (is_vmm(facts))
-		put(words, "It cannot be fixed afterwards, and peermem does not help: set allocFlags.gpuDirectRDMACapable at cuMemCreate(), or allocate with cudaMalloc().",
-		    "0x%" PRIx64 " is %s memory that was allocated without the RDMA flag (gpuDirectRDMACapable).",
+		put(words,
+		    "It cannot be fixed afterwards, and peermem does not help: set allocFlags.gpuDirectRDMACapable at cuMemCreate(), or allocate with cudaMalloc().",
+		    "0x%" PRIx64
+		    " is %s memory that was allocated without the RDMA flag (gpuDirectRDMACapable).",
 		    facts->addr, mrg_mem_kind_name(facts->kind));
 	else
-		put(words, "It cannot be fixed afterwards: allocate the buffer with cudaMalloc(); PyTorch: do not set backend:cudaMallocAsync.",
+		put(words,
+		    "It cannot be fixed afterwards: allocate the buffer with cudaMalloc(); PyTorch: do not set backend:cudaMallocAsync.",
 		    "0x%" PRIx64 " is %s memory, which its driver calls not RDMA-capable.",
 		    facts->addr, mrg_mem_kind_name(facts->kind));
 }
@@ -58,13 +63,17 @@ static void put_gpu(const struct host_pin_facts *facts, struct host_reg_words *w
 		snprintf(chunks, sizeof(chunks), " in %zu chunks", facts->chunks);
 	if (facts->kind >= MRG_MEM_HIP)
 		put(words, "Do not pin it: " EXPORT_IT ".",
-		    "0x%" PRIx64 " is %s memory%s on a GPU, which the kernel cannot pin by its address.",
+		    "0x%" PRIx64
+		    " is %s memory%s on a GPU, which the kernel cannot pin by its address.",
 		    facts->addr, kind, chunks);
 	else
-		put(words, facts->peermem == PEERMEM_LINKED && facts->chunks > 1 ?
-		    "Peermem takes one allocation at a time: " EXPORT_IT ", which takes them all." :
-		    "Do not pin it: " EXPORT_IT ", which needs no peermem.",
-		    "0x%" PRIx64 " is %s memory%s on a GPU, which the kernel pins only through peermem: %s.",
+		put(words,
+		    facts->peermem == PEERMEM_LINKED && facts->chunks > 1 ?
+			    "Peermem takes one allocation at a time: " EXPORT_IT
+			    ", which takes them all." :
+			    "Do not pin it: " EXPORT_IT ", which needs no peermem.",
+		    "0x%" PRIx64
+		    " is %s memory%s on a GPU, which the kernel pins only through peermem: %s.",
 		    facts->addr, kind, chunks, peermem_words(facts));
 }
 
@@ -72,7 +81,8 @@ static void put_driver(const struct host_pin_facts *facts, struct host_reg_words
 {
 	if (facts->kind == MRG_MEM_CUDA_MANAGED || facts->kind == MRG_MEM_HIP_MANAGED)
 		put(words, "Allocate the buffer with cudaMalloc() or hipMalloc(), " EXPORT_IT ".",
-		    "0x%" PRIx64 " is %s memory, whose pages move between host and GPU: no device can register it.",
+		    "0x%" PRIx64
+		    " is %s memory, whose pages move between host and GPU: no device can register it.",
 		    facts->addr, mrg_mem_kind_name(facts->kind));
 	else if (facts->end)
 		put(words, "Register each allocation by itself.",
@@ -89,16 +99,22 @@ static void put_device(const struct host_pin_facts *facts, struct host_reg_words
 	const char *name = facts->name[0] ? facts->name : "a device without a name";
 
 	if (strncmp(name, "/dev/nvidia", 11))
-		put(words, "Register ordinary memory, or have the device's driver export it as a DMA-BUF and use mrg_reg_dmabuf(). GPU memory: mrg_gpu_export().",
-		    "0x%" PRIx64 " in the range is a mapping of %s: device memory, which the kernel cannot pin.",
+		put(words,
+		    "Register ordinary memory, or have the device's driver export it as a DMA-BUF and use mrg_reg_dmabuf(). GPU memory: mrg_gpu_export().",
+		    "0x%" PRIx64
+		    " in the range is a mapping of %s: device memory, which the kernel cannot pin.",
 		    facts->at, name);
 	else if (facts->peermem == PEERMEM_LINKED)
-		put(words, "Neither can be fixed afterwards: allocate with cudaMalloc(), or set gpuDirectRDMACapable at cuMemCreate(); then " EXPORT_IT ".",
-		    "0x%" PRIx64 " in the range is device memory (%s), and %s: it is managed, or VMM memory made without gpuDirectRDMACapable.",
+		put(words,
+		    "Neither can be fixed afterwards: allocate with cudaMalloc(), or set gpuDirectRDMACapable at cuMemCreate(); then " EXPORT_IT
+		    ".",
+		    "0x%" PRIx64
+		    " in the range is device memory (%s), and %s: it is managed, or VMM memory made without gpuDirectRDMACapable.",
 		    facts->at, name, peermem_words(facts));
 	else
 		put(words, "Do not pin it: " EXPORT_IT ", which needs no peermem.",
-		    "0x%" PRIx64 " in the range is device memory (%s), which the kernel pins only through peermem: %s.",
+		    "0x%" PRIx64
+		    " in the range is device memory (%s), which the kernel pins only through peermem: %s.",
 		    facts->at, name, peermem_words(facts));
 }
 
@@ -109,15 +125,21 @@ static void put_unmapped(const struct host_pin_facts *facts, struct host_reg_wor
 		put(words, "Register only mapped memory, and deregister before it is unmapped.",
 		    "Address 0x%" PRIx64 " in the range is not mapped.", facts->at);
 	else
-		put(words, "mrg_gpu_classify() or cudaPointerGetAttributes() tells which. Freed: deregister before it is freed. GPU memory: " EXPORT_IT ".",
-		    "Address 0x%" PRIx64 " in the range is not mapped: it was freed, or it is a device pointer, which has no CPU mapping (%s).",
+		put(words,
+		    "mrg_gpu_classify() or cudaPointerGetAttributes() tells which. Freed: deregister before it is freed. GPU memory: " EXPORT_IT
+		    ".",
+		    "Address 0x%" PRIx64
+		    " in the range is not mapped: it was freed, or it is a device pointer, which has no CPU mapping (%s).",
 		    facts->at, peermem_words(facts));
 }
 
 static void put_no_access(const struct host_pin_facts *facts, struct host_reg_words *words)
 {
-	put(words, "mrg_gpu_classify() tells which. Host: mprotect() it. GPU: allocate with gpuDirectRDMACapable (cannot be set afterwards), " EXPORT_IT ".",
-	    "Address 0x%" PRIx64 " in the range is reserved without access (PROT_NONE): host memory not opened yet, or GPU memory such as CUDA VMM (%s).",
+	put(words,
+	    "mrg_gpu_classify() tells which. Host: mprotect() it. GPU: allocate with gpuDirectRDMACapable (cannot be set afterwards), " EXPORT_IT
+	    ".",
+	    "Address 0x%" PRIx64
+	    " in the range is reserved without access (PROT_NONE): host memory not opened yet, or GPU memory such as CUDA VMM (%s).",
 	    facts->at, peermem_words(facts));
 }
 
@@ -136,14 +158,17 @@ void host_reg_words_pin(const struct host_pin_facts *facts, struct host_reg_word
 		break;
 	case PIN_READ_ONLY:
 		put(words, "Register it without write access, or map it writable.",
-		    "Address 0x%" PRIx64 " in the range is mapped read-only, and the access asked for writes.",
+		    "Address 0x%" PRIx64
+		    " in the range is mapped read-only, and the access asked for writes.",
 		    facts->at);
 		break;
 	case PIN_DEVICE:
 		put_device(facts, words);
 		break;
 	case PIN_NOT_SEEN:
-		put(words, "GPU memory: " EXPORT_IT ". Other memory must be mapped and open to the access.",
+		put(words,
+		    "GPU memory: " EXPORT_IT
+		    ". Other memory must be mapped and open to the access.",
 		    "The kernel cannot pin the range, and why is not known: /proc/self/maps cannot be read.");
 		break;
 	case PIN_NONE:
@@ -159,29 +184,31 @@ void host_reg_words_pin(const struct host_pin_facts *facts, struct host_reg_word
  * runtime names, and so exports, one of them.
  */
 void host_reg_words_size(uint64_t size, uint64_t offset, uint64_t length,
-		    struct host_reg_words *words)
+			 struct host_reg_words *words)
 {
-	put(words, "Export exactly the range that is to be registered, or register chunk by chunk: a virtual-memory buffer has several allocations, and an export by address names one.",
+	put(words,
+	    "Export exactly the range that is to be registered, or register chunk by chunk: a virtual-memory buffer has several allocations, and an export by address names one.",
 	    "The DMA-BUF holds %" PRIu64 " bytes, and the range ends at %" PRIu64
 	    " (offset %" PRIu64 ", length %" PRIu64 ").",
 	    size, offset + length, offset, length);
 }
 
 void host_reg_words_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
-			   struct host_reg_words *words)
+				struct host_reg_words *words)
 {
 	uint64_t in_iova = iova & (page - 1), in_dmabuf = offset & (page - 1);
 
-	put(words, (in_iova ^ in_dmabuf) & 0xfff ?
-	    "Export from a page boundary and give the exporter's offset, so that address and DMA-BUF run in step." :
-	    "Align allocation and export to this host's pages, not to 4 KiB.",
+	put(words,
+	    (in_iova ^ in_dmabuf) & 0xfff ?
+		    "Export from a page boundary and give the exporter's offset, so that address and DMA-BUF run in step." :
+		    "Align allocation and export to this host's pages, not to 4 KiB.",
 	    "In pages of %" PRIu64 " bytes address 0x%" PRIx64 " stands at byte 0x%" PRIx64
 	    ", its offset 0x%" PRIx64 " in the DMA-BUF at byte 0x%" PRIx64 ".",
 	    page, iova, in_iova, offset, in_dmabuf);
 }
 
 void host_reg_words_support(enum host_reg_lack lack, const char *device, int answer,
-		       struct host_reg_words *words)
+			    struct host_reg_words *words)
 {
 	static const char other_device[] =
 		"Use a device whose driver takes DMA-BUFs (mlx5, efa, irdma, bnxt_re, mana), a newer kernel, or the peermem path.";
@@ -198,8 +225,8 @@ void host_reg_words_support(enum host_reg_lack lack, const char *device, int ans
 		break;
 	case LACK_KERNEL:
 		put(words, other_device,
-		    "Kernel or driver of %s do not take DMA-BUFs (they answered %s).",
-		    device, name);
+		    "Kernel or driver of %s do not take DMA-BUFs (they answered %s).", device,
+		    name);
 		break;
 	case LACK_EITHER:
 		put(words, other_device,
@@ -212,25 +239,28 @@ void host_reg_words_exporter(int code, const char *device, struct host_reg_words
 {
 	switch (-code) {
 	case ENOTSUPP:
-		put(words, "Export again for this device: with the default mapping type where the PCIe type was asked for, and the reverse; see mrguard check.",
+		put(words,
+		    "Export again for this device: with the default mapping type where the PCIe type was asked for, and the reverse; see mrguard check.",
 		    "Error 524: the exporter does not let device %s at this buffer (topology, or a mapping type made for another device).",
 		    device);
 		break;
 	case EFAULT:
-		put(words, "Export for this device: without the PCIe mapping flag, or with it for a device behind another root.",
+		put(words,
+		    "Export for this device: without the PCIe mapping flag, or with it for a device behind another root.",
 		    "The exporter answered EFAULT: it does not map this memory for this device.");
 		break;
 	case EINVAL:
-		put(words, "Look in dmesg; the buffer may have been revoked, or its export may not cover the range.",
+		put(words,
+		    "Look in dmesg; the buffer may have been revoked, or its export may not cover the range.",
 		    "The exporter may have refused it: where size, page offsets and access are right, nothing else answers EINVAL that is known.");
 		break;
 	case ENOMEM:
-		put(words, "Look for BAR1 space (nvidia-smi -q -d MEMORY), IOMMU mode (iommu=pt), and leaked MRs (rdma res show mr).",
+		put(words,
+		    "Look for BAR1 space (nvidia-smi -q -d MEMORY), IOMMU mode (iommu=pt), and leaked MRs (rdma res show mr).",
 		    "The exporter could not map it, the IOMMU has no room, or the device has no keys left.");
 		break;
 	default:
 		put(words, "Look in dmesg; compare with another buffer of the same exporter.",
-		    "Device %s takes DMA-BUFs, but exporter or driver refused this one.",
-		    device);
+		    "Device %s takes DMA-BUFs, but exporter or driver refused this one.", device);
 	}
 }

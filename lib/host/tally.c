@@ -40,12 +40,11 @@ static uint64_t key_hash(const struct host_tally_key *key)
 }
 
 static struct host_tally_entry *find_slot(const struct host_tally *tally,
-					 const struct host_tally_key *key)
+					  const struct host_tally_key *key)
 {
 	size_t at = (size_t)key_hash(key) & (tally->slots - 1);
 
-	while (tally->entries[at].count &&
-	       memcmp(&tally->entries[at].key, key, sizeof(*key)))
+	while (tally->entries[at].count && memcmp(&tally->entries[at].key, key, sizeof(*key)))
 		at = (at + 1) & (tally->slots - 1);
 	return &tally->entries[at];
 }
@@ -75,8 +74,8 @@ static void prune(struct host_tally *tally)
 			*find_slot(tally, &old[i].key) = old[i];
 }
 
-void host_tally_add(struct host_tally *tally, const struct host_tally_key *key,
-		   uint64_t bytes, int dontcopy)
+void host_tally_add(struct host_tally *tally, const struct host_tally_key *key, uint64_t bytes,
+		    int dontcopy)
 {
 	struct host_tally_entry *entry = find_slot(tally, key);
 

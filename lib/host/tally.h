@@ -26,9 +26,9 @@ struct host_tally_entry {
 };
 
 struct host_tally {
-	struct host_tally_entry *entries;	/* count 0 = free slot */
-	struct host_tally_entry *spare;		/* where the next prune goes */
-	size_t slots;				/* a power of two */
+	struct host_tally_entry *entries; /* count 0 = free slot */
+	struct host_tally_entry *spare; /* where the next prune goes */
+	size_t slots; /* a power of two */
 	size_t used;
 };
 
@@ -36,8 +36,8 @@ struct host_tally {
 int host_tally_init(struct host_tally *tally, size_t slots);
 void host_tally_release(struct host_tally *tally);
 /** host_tally_add() - count one of @key; unused bytes of the key must be zero */
-void host_tally_add(struct host_tally *tally, const struct host_tally_key *key,
-		   uint64_t bytes, int dontcopy);
+void host_tally_add(struct host_tally *tally, const struct host_tally_key *key, uint64_t bytes,
+		    int dontcopy);
 /** host_tally_sort() - the entries move to the front, highest count first; only
  *  host_tally_release() may follow.  Return: their number. */
 size_t host_tally_sort(struct host_tally *tally);

@@ -14,16 +14,16 @@
 
 #include "host/tree.h"
 
-#define MAX_LINKS 40	/* as many as the kernel follows */
+#define MAX_LINKS 40 /* as many as the kernel follows */
 
 struct mrg_tree {
 	int root;
-	int dump;		/* -1 where nothing is recorded */
+	int dump; /* -1 where nothing is recorded */
 	bool live;
-	bool lost;		/* a reading, for want of memory */
-	char *denied;		/* what a recorded tree says could not be read */
+	bool lost; /* a reading, for want of memory */
+	char *denied; /* what a recorded tree says could not be read */
 	size_t denied_len;
-	char real[PATH_MAX];	/* of the root, "" for "/" */
+	char real[PATH_MAX]; /* of the root, "" for "/" */
 };
 
 /*
@@ -439,7 +439,8 @@ static void record_names(struct mrg_tree *t, const char *path, char **names, ssi
 	record_way(t, path, place, sizeof(place));
 	mkdirat(t->dump, place, 0755);
 	for (ssize_t i = 0; i < count; i++) {
-		if ((size_t)snprintf(entry, sizeof(entry), "%s/%s", path, names[i]) >= sizeof(entry))
+		if ((size_t)snprintf(entry, sizeof(entry), "%s/%s", path, names[i]) >=
+		    sizeof(entry))
 			continue;
 		if (fstatat(t->root, entry + strspn(entry, "/"), &st, 0) || !S_ISDIR(st.st_mode))
 			continue;

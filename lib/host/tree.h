@@ -14,8 +14,8 @@
 
 struct mrg_tree;
 
-#define HOST_TREE_MAX_FILE	(1u << 20)
-#define HOST_TREE_MAX_NAMES	65536
+#define HOST_TREE_MAX_FILE (1u << 20)
+#define HOST_TREE_MAX_NAMES 65536
 
 /* @root NULL is "/".  @dump, if not NULL, is an existing empty directory that
  * gets a copy of everything that is read.  -errno of open(2); -ENOTEMPTY. */

@@ -65,15 +65,13 @@ int mrg_vma_count(struct mrg_dev *dev, pid_t pid, uint64_t *count)
 
 static bool same_file(const struct host_maps_vma *a, const struct host_maps_vma *b)
 {
-	return a->dev == b->dev && a->inode == b->inode &&
-	       !strcmp(a->name, b->name);
+	return a->dev == b->dev && a->inode == b->inode && !strcmp(a->name, b->name);
 }
 
 /* Offsets of anonymous memory are not shown, and taken to continue. */
 static bool continues(const struct host_maps_vma *a, const struct host_maps_vma *b)
 {
-	return same_file(a, b) &&
-	       (!a->inode || a->offset + (a->end - a->start) == b->offset);
+	return same_file(a, b) && (!a->inode || a->offset + (a->end - a->start) == b->offset);
 }
 
 static bool is_anonymous(const struct host_maps_vma *vma)
@@ -85,8 +83,8 @@ static bool is_anonymous(const struct host_maps_vma *vma)
  * Neighbours with equal flags that the kernel has not merged; why not, as far
  * as smaps shows it.  The rules are those of can_vma_merge_before/after().
  */
-static void count_stuck(struct mrg_vma_report *report,
-			const struct host_maps_vma *a, const struct host_maps_vma *b)
+static void count_stuck(struct mrg_vma_report *report, const struct host_maps_vma *a,
+			const struct host_maps_vma *b)
 {
 	if (a->flags & HOST_MF_SPECIAL)
 		report->stuck_special++;
@@ -148,7 +146,7 @@ static int survey_file(struct survey *survey, const char *path)
 		return ret;
 	while ((ret = host_maps_next(&maps, &vma)) > 0) {
 		if (!strcmp(vma.name, "[vsyscall]"))
-			continue;	/* shown, but no VMA */
+			continue; /* shown, but no VMA */
 		count_one(survey, &vma);
 		if (survey->report->count > 1)
 			compare(survey->report, &survey->previous, &vma);
@@ -185,8 +183,7 @@ static int list_families(struct survey *survey, size_t top)
 	size_t count = host_tally_sort(&survey->families);
 
 	report->nfamilies = count < top ? count : top;
-	report->families = calloc(report->nfamilies + 1,
-				  sizeof(*report->families));
+	report->families = calloc(report->nfamilies + 1, sizeof(*report->families));
 	if (!report->families)
 		return -ENOMEM;
 	report->unlisted = report->count;
@@ -205,8 +202,7 @@ static int list_families(struct survey *survey, size_t top)
 }
 
 /* What the module sees of a living process replaces what smaps lets guess. */
-static void ask_module(struct mrg_dev *dev, pid_t pid,
-		       struct mrg_vma_report *report)
+static void ask_module(struct mrg_dev *dev, pid_t pid, struct mrg_vma_report *report)
 {
 	struct mrg_vma_counts counts;
 
@@ -231,9 +227,8 @@ static int survey_run(struct survey *survey, const char *path, size_t top)
 	if (!ret)
 		ret = list_families(survey, top);
 	if (!ret)
-		survey->report->flags_known =
-			survey->report->count &&
-			survey->detailed == survey->report->count;
+		survey->report->flags_known = survey->report->count &&
+					      survey->detailed == survey->report->count;
 	return ret;
 }
 
@@ -247,16 +242,14 @@ static int make_from_path(const struct mrg_vma_opts *opts, const char *path,
 		return ret;
 	ret = host_tally_init(&survey.kinds, KIND_SLOTS);
 	if (!ret) {
-		ret = survey_run(&survey, path,
-				 opts->top ? opts->top : DEFAULT_TOP);
+		ret = survey_run(&survey, path, opts->top ? opts->top : DEFAULT_TOP);
 		host_tally_release(&survey.kinds);
 	}
 	host_tally_release(&survey.families);
 	return ret;
 }
 
-static const char *source_path(const struct mrg_vma_opts *opts, char *room,
-			       size_t size)
+static const char *source_path(const struct mrg_vma_opts *opts, char *room, size_t size)
 {
 	const char *name = opts->flags & MRG_VMA_NO_SMAPS ? "maps" : "smaps";
 
@@ -282,8 +275,7 @@ static int take_opts(const struct mrg_vma_opts *from, struct mrg_vma_opts *to)
 	return 0;
 }
 
-static int fill_report(const struct mrg_vma_opts *opts,
-		       struct mrg_vma_report *report)
+static int fill_report(const struct mrg_vma_opts *opts, struct mrg_vma_report *report)
 {
 	bool live = !opts->maps && !opts->smaps;
 	char room[32];
@@ -304,8 +296,7 @@ static int fill_report(const struct mrg_vma_opts *opts,
 	return 0;
 }
 
-int mrg_vma_report_make(const struct mrg_vma_opts *given,
-			struct mrg_vma_report **out)
+int mrg_vma_report_make(const struct mrg_vma_opts *given, struct mrg_vma_report **out)
 {
 	struct mrg_vma_report *report;
 	struct mrg_vma_opts opts;

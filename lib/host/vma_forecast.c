@@ -10,8 +10,8 @@
 #define SIGNIFICANT 3.0
 
 struct line {
-	double slope;		/* VMAs a minute */
-	double slope_error2;	/* square of its standard error */
+	double slope; /* VMAs a minute */
+	double slope_error2; /* square of its standard error */
 };
 
 static double minutes(const struct mrg_vma_sample *samples, size_t i)
@@ -19,8 +19,7 @@ static double minutes(const struct mrg_vma_sample *samples, size_t i)
 	return (double)(samples[i].ns - samples[0].ns) / NS_PER_MINUTE;
 }
 
-static int fit(const struct mrg_vma_sample *samples, size_t count,
-	       struct line *line)
+static int fit(const struct mrg_vma_sample *samples, size_t count, struct line *line)
 {
 	double mean_t = 0, mean_c = 0, tt = 0, tc = 0, cc = 0;
 
@@ -39,13 +38,12 @@ static int fit(const struct mrg_vma_sample *samples, size_t count,
 	if (count < 2 || tt <= 0)
 		return -ENODATA;
 	line->slope = tc / tt;
-	line->slope_error2 = count > 2 ? (cc - tc * tc / tt) / tt /
-					 (double)(count - 2) : 0;
+	line->slope_error2 = count > 2 ? (cc - tc * tc / tt) / tt / (double)(count - 2) : 0;
 	return 0;
 }
 
-int mrg_vma_forecast(const struct mrg_vma_sample *samples, size_t count,
-		     uint64_t limit, struct mrg_vma_forecast *out)
+int mrg_vma_forecast(const struct mrg_vma_sample *samples, size_t count, uint64_t limit,
+		     struct mrg_vma_forecast *out)
 {
 	struct line line;
 	uint64_t last;
@@ -56,8 +54,7 @@ int mrg_vma_forecast(const struct mrg_vma_sample *samples, size_t count,
 	last = samples[count - 1].count;
 	out->per_minute = line.slope;
 	out->rising = line.slope > 0 &&
-		line.slope * line.slope >
-			SIGNIFICANT * SIGNIFICANT * line.slope_error2;
+		      line.slope * line.slope > SIGNIFICANT * SIGNIFICANT * line.slope_error2;
 	if (last >= limit)
 		out->seconds_left = 0;
 	else if (!out->rising)

@@ -80,8 +80,7 @@ static void path_kind(const char *path, size_t len, char *kind, size_t size)
 	skip = dir + strlen(last) < size ? 0 : dir + strlen(last) + 4 - size;
 	if (skip > dir)
 		skip = dir;
-	snprintf(kind, size, "%s%.*s%s", skip ? "..." : "", (int)(dir - skip),
-		 path + skip, last);
+	snprintf(kind, size, "%s%.*s%s", skip ? "..." : "", (int)(dir - skip), path + skip, last);
 }
 
 static void bracket_kind(const char *name, char *kind, size_t size)

@@ -43,8 +43,7 @@ static enum mrg_vma_state state_of(const struct mrg_vma_report *report)
 }
 
 /* "60,123 of 65,530 VMAs (91%)" */
-static int describe_count(const struct mrg_vma_report *report, char *out,
-			  size_t size)
+static int describe_count(const struct mrg_vma_report *report, char *out, size_t size)
 {
 	if (!report->limit)
 		return snprintf(out, size, "%s VMAs", GROUPED(report->count));
@@ -65,41 +64,45 @@ static void blame_kind(struct mrg_vma_report *report, char *out, size_t size)
 {
 	const struct mrg_vma_kind *kind = report->kinds;
 	const struct mrg_vma_family *family = top_family(report, kind->kind);
-	int len = snprintf(out, size,
-			   ": fork protection is not the cause. Most are %.80s: %s",
+	int len = snprintf(out, size, ": fork protection is not the cause. Most are %.80s: %s",
 			   kind->kind, GROUPED(kind->count));
 
 	if (family && family->count > 1 && len > 0 && (size_t)len < size)
-		snprintf(out + len, size - (size_t)len,
-			 ", of these %s of exactly %s bytes",
+		snprintf(out + len, size - (size_t)len, ", of these %s of exactly %s bytes",
 			 GROUPED(family->count), GROUPED(family->length));
-	snprintf(report->remedy, sizeof(report->remedy),
-		 "Find what maps them (the exact size tells), and have it map fewer, larger pieces or unmap them; raising vm.max_map_count buys time.");
+	snprintf(
+		report->remedy, sizeof(report->remedy),
+		"Find what maps them (the exact size tells), and have it map fewer, larger pieces or unmap them; raising vm.max_map_count buys time.");
 }
 
 static void blame_cut_pieces(struct mrg_vma_report *report, char *out, size_t size)
 {
-	snprintf(out, size,
-		 ": %s pieces were cut apart, as fork protection does it, and written afterwards: they never merge again",
-		 GROUPED(report->stuck_anon));
-	snprintf(report->remedy, sizeof(report->remedy),
-		 "Register through mrg_reg(3), which writes one byte of fresh memory first, or from a pool (mrg_pool(3)). Pieces that are there go when their memory is unmapped.");
+	snprintf(
+		out, size,
+		": %s pieces were cut apart, as fork protection does it, and written afterwards: they never merge again",
+		GROUPED(report->stuck_anon));
+	snprintf(
+		report->remedy, sizeof(report->remedy),
+		"Register through mrg_reg(3), which writes one byte of fresh memory first, or from a pool (mrg_pool(3)). Pieces that are there go when their memory is unmapped.");
 }
 
 static void blame_marks(struct mrg_vma_report *report, char *out, size_t size)
 {
-	snprintf(out, size,
-		 ": fork protection is the cause. %s are VM_DONTCOPY, and %s were cut off beside them",
-		 GROUPED(report->dontcopy), GROUPED(report->joinable));
-	snprintf(report->remedy, sizeof(report->remedy),
-		 "Where `rdma system show` says copy-on-fork on, do not call ibv_fork_init() and unset RDMAV_FORK_SAFE; else register fewer, larger pieces or from a pool (mrg_pool(3)).");
+	snprintf(
+		out, size,
+		": fork protection is the cause. %s are VM_DONTCOPY, and %s were cut off beside them",
+		GROUPED(report->dontcopy), GROUPED(report->joinable));
+	snprintf(
+		report->remedy, sizeof(report->remedy),
+		"Where `rdma system show` says copy-on-fork on, do not call ibv_fork_init() and unset RDMAV_FORK_SAFE; else register fewer, larger pieces or from a pool (mrg_pool(3)).");
 }
 
 static void suspect_marks(struct mrg_vma_report *report, char *out, size_t size)
 {
-	snprintf(out, size,
-		 ": %s lie beside one that looks the same, as fork protection leaves them; maps alone cannot tell",
-		 GROUPED(report->alike));
+	snprintf(
+		out, size,
+		": %s lie beside one that looks the same, as fork protection leaves them; maps alone cannot tell",
+		GROUPED(report->alike));
 	snprintf(report->remedy, sizeof(report->remedy),
 		 "Look at smaps too: its flags tell whether they are VM_DONTCOPY.");
 }
@@ -109,8 +112,9 @@ static void say_far(struct mrg_vma_report *report, char *out, size_t size)
 	snprintf(out, size, "%s",
 		 report->limit ? ": the limit is not near" :
 				 "; the limit they ran under is not known");
-	snprintf(report->remedy, sizeof(report->remedy),
-		 "If a call failed all the same, look elsewhere: `mrguard explain` tells memlock, device keys, holes and huge-page borders apart.");
+	snprintf(
+		report->remedy, sizeof(report->remedy),
+		"If a call failed all the same, look elsewhere: `mrguard explain` tells memlock, device keys, holes and huge-page borders apart.");
 }
 
 static bool mostly_fork(const struct mrg_vma_report *report)
@@ -138,8 +142,8 @@ void host_vma_judge(struct mrg_vma_report *report)
 
 	report->state = state_of(report);
 	/* Each such pair is one VMA that would not be there without the cut. */
-	report->fork_pieces = report->flags_known ?
-		report->joinable + report->stuck_anon : report->alike;
+	report->fork_pieces = report->flags_known ? report->joinable + report->stuck_anon :
+						    report->alike;
 	if (report->state == MRG_VMA_FAR || !report->nkinds)
 		say_far(report, rest, room);
 	else
@@ -150,9 +154,12 @@ void host_vma_judge(struct mrg_vma_report *report)
 const char *mrg_vma_state_name(enum mrg_vma_state state)
 {
 	switch (state) {
-	case MRG_VMA_FAR: return "far";
-	case MRG_VMA_HIGH: return "high";
-	case MRG_VMA_NEAR: return "near";
+	case MRG_VMA_FAR:
+		return "far";
+	case MRG_VMA_HIGH:
+		return "high";
+	case MRG_VMA_NEAR:
+		return "near";
 	}
 	return "unknown";
 }

@@ -114,8 +114,7 @@ static size_t first_after(const struct model_cut_rule *rule, uint64_t pos)
 	return low;
 }
 
-static bool holds_witness(const struct model_cut_rule *rule, uint64_t start,
-			  uint64_t end)
+static bool holds_witness(const struct model_cut_rule *rule, uint64_t start, uint64_t end)
 {
 	size_t i = first_after(rule, start);
 
@@ -138,8 +137,7 @@ static bool reaches_all(const struct model_cut_rule *rule, uint64_t pos)
 }
 
 /* The farthest end, at most @cap, of a piece that starts at @start. */
-static uint64_t farthest(const struct search *s, bool inside, uint64_t start,
-			 uint64_t cap)
+static uint64_t farthest(const struct search *s, bool inside, uint64_t start, uint64_t cap)
 {
 	const struct model_cut_rule *rule = s->rule;
 	uint64_t room = window_left(rule, start), end;
@@ -164,8 +162,8 @@ static void remember(struct search *s, uint64_t pos)
 		s->rich = pos;
 }
 
-static int new_place(struct search *s, uint64_t pos, uint32_t from,
-		     uint32_t pieces, struct queue *queue)
+static int new_place(struct search *s, uint64_t pos, uint32_t from, uint32_t pieces,
+		     struct queue *queue)
 {
 	struct place *places;
 
@@ -180,8 +178,7 @@ static int new_place(struct search *s, uint64_t pos, uint32_t from,
 	return enqueue(queue, s->count++);
 }
 
-static int add_place(struct search *s, uint32_t from, uint64_t pos,
-		     struct queue *queue)
+static int add_place(struct search *s, uint32_t from, uint64_t pos, struct queue *queue)
 {
 	if (pos == NONE || pos <= s->places[from].pos || !of_use(s, pos))
 		return 0;
@@ -192,8 +189,7 @@ static int add_place(struct search *s, uint32_t from, uint64_t pos,
  * All pieces worth taking from a place on, with cuts of one kind: the longest,
  * and while that would lose a witness the longest before it.
  */
-static int extend(struct search *s, uint32_t from, bool inside,
-		  struct queue *queue)
+static int extend(struct search *s, uint32_t from, bool inside, struct queue *queue)
 {
 	uint64_t start = s->places[from].pos, cap = s->rule->length, end;
 	size_t next;
@@ -202,8 +198,7 @@ static int extend(struct search *s, uint32_t from, bool inside,
 	for (;;) {
 		end = farthest(s, inside, start, cap);
 		err = add_place(s, from, end, queue);
-		if (err || end == NONE || end <= start ||
-		    reaches_all(s->rule, end))
+		if (err || end == NONE || end <= start || reaches_all(s->rule, end))
 			return err;
 		next = first_after(s->rule, end);
 		if (!next || s->rule->witness[next - 1].hi <= start + 1)
@@ -218,9 +213,8 @@ static bool next_place(struct search *s, uint32_t *place)
 
 	if (a->head == a->count && b->head == b->count)
 		return false;
-	if (a->head == a->count ||
-	    (b->head < b->count && s->places[b->at[b->head]].pieces <
-					   s->places[a->at[a->head]].pieces))
+	if (a->head == a->count || (b->head < b->count && s->places[b->at[b->head]].pieces <
+								  s->places[a->at[a->head]].pieces))
 		a = b;
 	*place = a->at[a->head++];
 	return true;
@@ -264,8 +258,7 @@ static long find_way(struct search *s, uint32_t *last, size_t *inside)
 	return err ? err : -ERANGE;
 }
 
-static long write_ends(const struct search *s, uint32_t last, long count,
-		       uint64_t **ends)
+static long write_ends(const struct search *s, uint32_t last, long count, uint64_t **ends)
 {
 	uint64_t *out;
 	long i;

@@ -49,8 +49,7 @@ static int read_range(struct model_planner *p, struct model_runs *it, uint64_t v
 	return err;
 }
 
-static uint64_t range_bytes(const struct model_planner *p, uint64_t pgoff,
-			    uint64_t before)
+static uint64_t range_bytes(const struct model_planner *p, uint64_t pgoff, uint64_t before)
 {
 	uint64_t most = MODEL_LIST_MAX - before;
 	uint64_t length = p->opts.length;
@@ -112,8 +111,7 @@ static int add_witness(struct witness_list *list, uint64_t lo, uint64_t hi)
  * all along a run.  Between other runs a discontinuity that is not on a 4 GiB
  * line does so for MRs that hold both its sides.
  */
-int model_find_witnesses(const struct model_planner *p, struct model_witness **out,
-		       size_t *count)
+int model_find_witnesses(const struct model_planner *p, struct model_witness **out, size_t *count)
 {
 	uint64_t pgoff = model_mr_pgoff(&p->mr), pos = 0;
 	struct witness_list list = { 0 };

@@ -53,8 +53,7 @@ static inline uint64_t model_mr_pgoff(const struct model_mr *mr)
 /* All page sizes from 4 KiB to 2^limit, as drivers announce them. */
 static inline uint64_t model_pages_up_to(uint32_t limit)
 {
-	return (~0ULL >> (MODEL_MAX_SHIFT - limit)) &
-	       ~((1ULL << MODEL_MIN_SHIFT) - 1);
+	return (~0ULL >> (MODEL_MAX_SHIFT - limit)) & ~((1ULL << MODEL_MIN_SHIFT) - 1);
 }
 
 /* Walks of kernels before 486055f5e09d see entries, later ones see runs. */
@@ -80,8 +79,7 @@ struct model_runs {
 /* Not empty, not absurdly long, and not past the last address. */
 static inline bool model_entry_valid(const struct mrg_sg *sg)
 {
-	return sg->len - 1 < MODEL_LIST_MAX &&
-	       sg->addr + (sg->len - 1) >= sg->addr;
+	return sg->len - 1 < MODEL_LIST_MAX && sg->addr + (sg->len - 1) >= sg->addr;
 }
 
 static inline bool model_runs_next(struct model_runs *it, struct mrg_sg *run)
@@ -129,8 +127,7 @@ struct model_scan {
 };
 
 /* Adds the run that starts at address @va of the MR, in order. */
-static inline void model_scan_add(struct model_scan *scan, const struct mrg_sg *run,
-				uint64_t va)
+static inline void model_scan_add(struct model_scan *scan, const struct mrg_sg *run, uint64_t va)
 {
 	scan->mask |= run->addr ^ va;
 	if (scan->runs == 0) {
@@ -149,8 +146,7 @@ static inline void model_scan_add(struct model_scan *scan, const struct mrg_sg *
 	scan->runs++;
 }
 
-void model_mr_scan(const struct model_mr *mr, enum mrg_walk walk,
-		 struct model_scan *scan);
+void model_mr_scan(const struct model_mr *mr, enum mrg_walk walk, struct model_scan *scan);
 
 /*
  * The smallest page that the kernels of @walk pick.  Until 4fbc3a52cd4d (6.7,
@@ -160,34 +156,31 @@ void model_mr_scan(const struct model_mr *mr, enum mrg_walk walk,
  */
 static inline uint64_t model_smallest_page(enum mrg_walk walk, uint64_t page_size)
 {
-	return walk == MRG_WALK_TRUNCATING_UNBOUNDED ||
-			       walk == MRG_WALK_PER_ENTRY_NARROW ?
+	return walk == MRG_WALK_TRUNCATING_UNBOUNDED || walk == MRG_WALK_PER_ENTRY_NARROW ?
 		       page_size :
 		       1ULL << MODEL_MIN_SHIFT;
 }
 
 /* The page that ib_umem_find_best_pgsz() picks, in bytes; 0: it refuses. */
 uint64_t model_pick_page(const struct model_mr *mr, const struct model_scan *scan,
-		       enum mrg_walk walk, uint64_t pgsz_bitmap);
+			 enum mrg_walk walk, uint64_t pgsz_bitmap);
 
 /* What @walk makes of the MR in pages of 1 << @shift, as picked. */
-void model_mr_walk(const struct model_mr *mr, const struct model_scan *scan,
-		 enum mrg_walk walk, uint32_t shift, struct mrg_outcome *out);
+void model_mr_walk(const struct model_mr *mr, const struct model_scan *scan, enum mrg_walk walk,
+		   uint32_t shift, struct mrg_outcome *out);
 
 /* Both in one: the MR on a device that takes the pages of @pgsz_bitmap. */
-void model_mr_judge(const struct model_mr *mr, uint64_t pgsz_bitmap,
-		  enum mrg_walk walk, struct mrg_outcome *out);
+void model_mr_judge(const struct model_mr *mr, uint64_t pgsz_bitmap, enum mrg_walk walk,
+		    struct mrg_outcome *out);
 
 /*
  * The addresses that @walk hands out for blocks [start, start + cap), in
  * pages of 1 << @shift; returns how many of these blocks the MR has.
  */
-size_t model_mr_blocks(const struct model_mr *mr, enum mrg_walk walk,
-		     uint32_t shift, uint64_t start, uint64_t *addrs,
-		     size_t cap);
+size_t model_mr_blocks(const struct model_mr *mr, enum mrg_walk walk, uint32_t shift,
+		       uint64_t start, uint64_t *addrs, size_t cap);
 
 /* Bytes of the MR that lie in wrong blocks. */
-uint64_t model_wrong_bytes(const struct model_mr *mr,
-			 const struct mrg_outcome *out);
+uint64_t model_wrong_bytes(const struct model_mr *mr, const struct mrg_outcome *out);
 
 #endif

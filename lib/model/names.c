@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <mrguard/plan.h>
 
-#define NAME(names, i)                                                   \
-	((size_t)(i) < sizeof(names) / sizeof((names)[0]) ? (names)[i] : \
-							    "invalid")
+#define NAME(names, i) ((size_t)(i) < sizeof(names) / sizeof((names)[0]) ? (names)[i] : "invalid")
 
 const char *mrg_verdict_name(enum mrg_verdict verdict)
 {

@@ -24,8 +24,7 @@ void model_mr_runs(const struct model_mr *mr, bool per_entry, struct model_runs 
 	it->skip = first;
 }
 
-void model_mr_scan(const struct model_mr *mr, enum mrg_walk walk,
-		 struct model_scan *scan)
+void model_mr_scan(const struct model_mr *mr, enum mrg_walk walk, struct model_scan *scan)
 {
 	uint64_t va = mr->iova - model_mr_pgoff(mr);
 	struct model_runs it;
@@ -46,7 +45,7 @@ static uint32_t bits_per(uint64_t x)
 }
 
 uint64_t model_pick_page(const struct model_mr *mr, const struct model_scan *scan,
-		       enum mrg_walk walk, uint64_t pgsz_bitmap)
+			 enum mrg_walk walk, uint64_t pgsz_bitmap)
 {
 	uint32_t span = bits_per(mr->iova ^ (mr->iova + mr->length - 1));
 	uint64_t mask = scan->mask;

@@ -20,13 +20,11 @@ static bool is_power_of_two(uint64_t x)
 
 static bool opts_valid(const struct mrg_plan_opts *o)
 {
-	return !(o->flags & ~ALL_FLAGS) &&
-	       o->walk <= MRG_WALK_PER_ENTRY_NARROW &&
+	return !(o->flags & ~ALL_FLAGS) && o->walk <= MRG_WALK_PER_ENTRY_NARROW &&
 	       o->strategy < MRG_STRATEGY_NONE &&
-	       (!o->max_page_shift || (o->max_page_shift >= MODEL_MIN_SHIFT &&
-				       o->max_page_shift <= MODEL_MAX_SHIFT)) &&
-	       is_power_of_two(o->page_size) &&
-	       o->page_size >= 1ULL << MODEL_MIN_SHIFT &&
+	       (!o->max_page_shift ||
+		(o->max_page_shift >= MODEL_MIN_SHIFT && o->max_page_shift <= MODEL_MAX_SHIFT)) &&
+	       is_power_of_two(o->page_size) && o->page_size >= 1ULL << MODEL_MIN_SHIFT &&
 	       o->page_size <= MAX_PAGE_SIZE && is_power_of_two(o->cut_align);
 }
 
@@ -45,15 +43,13 @@ static int set_up(struct model_planner *p, const struct mrg_sg *sg, size_t count
 		return -EINVAL;
 	if (p->opts.cut_align < p->opts.page_size)
 		p->opts.cut_align = p->opts.page_size;
-	p->walk = p->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING :
-						 p->opts.walk;
+	p->walk = p->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING : p->opts.walk;
 	p->has_list = sg;
 	p->layout_known = sg && !(p->opts.flags & NOT_THE_MRS);
 	return sg ? model_read_list(p, sg, count) : 0;
 }
 
-static void set_range(struct model_planner *p, const struct mrg_sg *sg,
-		      size_t count)
+static void set_range(struct model_planner *p, const struct mrg_sg *sg, size_t count)
 {
 	/* Then @wide holds all runs, from the range's first page on. */
 	bool all_kept = !(p->scan.mask & MODEL_LOW32);
@@ -61,8 +57,7 @@ static void set_range(struct model_planner *p, const struct mrg_sg *sg,
 	p->mr = (struct model_mr){
 		.sg = all_kept ? p->wide : sg,
 		.count = all_kept ? p->wide_count : count,
-		.offset = all_kept ? p->opts.offset & (p->opts.page_size - 1) :
-				     p->opts.offset,
+		.offset = all_kept ? p->opts.offset & (p->opts.page_size - 1) : p->opts.offset,
 		.length = p->opts.length,
 		.iova = p->opts.iova,
 		.page_size = p->opts.page_size,
@@ -77,8 +72,7 @@ static bool too_long(const struct model_planner *p)
 static bool rebase_wanted(const struct model_planner *p)
 {
 	return p->opts.strategy == MRG_STRATEGY_REBASE ||
-	       (p->opts.strategy == MRG_STRATEGY_AUTO &&
-		(p->opts.flags & MRG_PLAN_IOVA_FREE));
+	       (p->opts.strategy == MRG_STRATEGY_AUTO && (p->opts.flags & MRG_PLAN_IOVA_FREE));
 }
 
 /*
@@ -92,20 +86,17 @@ static bool rebase_possible(struct model_planner *p)
 	if (p->safety == MRG_ANY_PIECE)
 		return true;
 	if (p->opts.flags & NOT_THE_MRS)
-		p->no_rebase =
-			"the addresses seen are not those that the MR will get";
+		p->no_rebase = "the addresses seen are not those that the MR will get";
 	else if (!p->layout_known)
 		p->no_rebase = "the DMA addresses are not known";
 	else if (p->safety == MRG_BY_WINDOW)
-		p->no_rebase =
-			"this kernel's walk never ends on entries above 2 GiB";
+		p->no_rebase = "this kernel's walk never ends on entries above 2 GiB";
 	else if (up < p->opts.iova || up + (p->opts.length - 1) < up)
 		p->no_rebase = "the iova is too close to 2^64";
 	return !p->no_rebase;
 }
 
-static int choose_cuts(struct model_planner *p, bool any, uint64_t **ends,
-		       long *count)
+static int choose_cuts(struct model_planner *p, bool any, uint64_t **ends, long *count)
 {
 	struct model_witness everything = { 0, p->opts.length }, *found = NULL;
 	struct model_cut_rule rule = {
@@ -151,8 +142,8 @@ static void set_piece(const struct model_planner *p, struct place_in_list *at,
 	mr->offset = offset - at->start;
 }
 
-static void judge_piece(struct model_planner *p, bool rebase,
-			struct place_in_list *at, struct mrg_piece *piece)
+static void judge_piece(struct model_planner *p, bool rebase, struct place_in_list *at,
+			struct mrg_piece *piece)
 {
 	struct model_scan scan;
 	struct model_mr mr;
@@ -173,8 +164,7 @@ static void judge_piece(struct model_planner *p, bool rebase,
 	model_judge_worst(p, &mr, &scan, &piece->outcome);
 }
 
-static int make_pieces(struct model_planner *p, bool rebase, const uint64_t *ends,
-		       size_t count)
+static int make_pieces(struct model_planner *p, bool rebase, const uint64_t *ends, size_t count)
 {
 	struct place_in_list at = { .sg = p->mr.sg };
 	struct mrg_plan *plan = p->plan;
@@ -198,8 +188,7 @@ static int make_pieces(struct model_planner *p, bool rebase, const uint64_t *end
 
 static int make_plan(struct model_planner *p)
 {
-	bool as_asked = p->plan->single.verdict == MRG_SAFE && p->strict &&
-			!too_long(p);
+	bool as_asked = p->plan->single.verdict == MRG_SAFE && p->strict && !too_long(p);
 	bool rebase = !as_asked && rebase_wanted(p) && rebase_possible(p);
 	bool any = rebase || p->safety == MRG_ANY_PIECE;
 	uint64_t *ends = NULL;
@@ -236,8 +225,8 @@ static int plan_range(struct model_planner *p)
 	return err;
 }
 
-int mrg_plan_make(const struct mrg_sg *sg, size_t count,
-		  const struct mrg_plan_opts *opts, struct mrg_plan **plan)
+int mrg_plan_make(const struct mrg_sg *sg, size_t count, const struct mrg_plan_opts *opts,
+		  struct mrg_plan **plan)
 {
 	struct model_planner p = { 0 };
 	int err = set_up(&p, sg, count, opts);
@@ -274,8 +263,7 @@ const struct mrg_outcome *mrg_plan_single(const struct mrg_plan *plan)
 	return &plan->single;
 }
 
-const struct mrg_piece *mrg_plan_pieces(const struct mrg_plan *plan,
-					size_t *count)
+const struct mrg_piece *mrg_plan_pieces(const struct mrg_plan *plan, size_t *count)
 {
 	*count = plan->count;
 	return plan->pieces;

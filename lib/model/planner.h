@@ -48,8 +48,7 @@ struct model_planner {
 int model_read_list(struct model_planner *p, const struct mrg_sg *sg, size_t count);
 
 /* model_find_witnesses() - what bounds pages, in order; to be freed */
-int model_find_witnesses(const struct model_planner *p, struct model_witness **out,
-		       size_t *count);
+int model_find_witnesses(const struct model_planner *p, struct model_witness **out, size_t *count);
 
 /* model_refused() - whether the kernel refuses it whatever the addresses are */
 bool model_refused(struct model_planner *p);
@@ -58,15 +57,14 @@ enum model_safety model_which_pieces(const struct model_planner *p);
 /* model_judge_single() - one MR over the whole range; may refuse it */
 void model_judge_single(struct model_planner *p);
 /* model_judge_blind() - an MR whose addresses are not known */
-void model_judge_blind(const struct model_planner *p, uint64_t iova,
-		     uint64_t length, struct mrg_outcome *out);
+void model_judge_blind(const struct model_planner *p, uint64_t iova, uint64_t length,
+		       struct mrg_outcome *out);
 /* model_judge_worst() - under all limits that are possible; returns the worst */
 uint32_t model_judge_worst(const struct model_planner *p, const struct model_mr *mr,
-			 const struct model_scan *scan,
-			 struct mrg_outcome *worst);
+			   const struct model_scan *scan, struct mrg_outcome *worst);
 /* model_largest_page() - the page of a device that takes all possible ones */
 uint64_t model_largest_page(const struct model_planner *p, const struct model_mr *mr,
-			  const struct model_scan *scan);
+			    const struct model_scan *scan);
 
 /* For printf's %llx. */
 #define MODEL_X(n) ((unsigned long long)(n))

@@ -16,8 +16,7 @@ void model_say(struct mrg_plan *plan, const char *format, ...)
 		plan->reason[used] = '\0';
 	}
 	va_start(args, format);
-	vsnprintf(plan->reason + used, sizeof(plan->reason) - used, format,
-		  args);
+	vsnprintf(plan->reason + used, sizeof(plan->reason) - used, format, args);
 	va_end(args);
 }
 
@@ -48,18 +47,20 @@ static void explain_blind(struct model_planner *p)
 	const char *why = blind_words(p);
 
 	if (p->plan->single.verdict != MRG_SAFE)
-		model_say(p->plan, "What one MR would do cannot be told: %s.",
-			why);
+		model_say(p->plan, "What one MR would do cannot be told: %s.", why);
 	else if (p->walk == MRG_WALK_EXACT)
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"One MR is safe whatever its addresses (%s): this kernel's walk is exact.",
 			why);
 	else if (p->safety == MRG_ANY_PIECE)
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"One MR is safe whatever its addresses (%s): the device's largest page is 2^%u, and every walk handles pages up to 2^31.",
 			why, p->opts.max_page_shift);
 	else
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"One MR is safe whatever its addresses (%s): it lies within one 2 GiB window of the iova, so its page cannot exceed 2^31.",
 			why);
 }
@@ -70,26 +71,28 @@ static void explain_known(struct model_planner *p)
 
 	switch (o->verdict) {
 	case MRG_WRAPS:
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"One MR would wrap: in pages of 0x%llx (2^%u) the kernel's %s walk repeats a block; wrong: %llu of %llu blocks, from offset 0x%llx on.",
-			MODEL_X(1ULL << o->page_shift), o->page_shift,
-			walk_words(p), MODEL_X(o->wrong_blocks), MODEL_X(o->blocks),
-			MODEL_X(o->first_bad_offset));
+			MODEL_X(1ULL << o->page_shift), o->page_shift, walk_words(p),
+			MODEL_X(o->wrong_blocks), MODEL_X(o->blocks), MODEL_X(o->first_bad_offset));
 		break;
 	case MRG_HANGS:
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"One MR would hang the kernel: in pages of 0x%llx (2^%u) its %s walk never ends.",
-			MODEL_X(1ULL << o->page_shift), o->page_shift,
-			walk_words(p));
+			MODEL_X(1ULL << o->page_shift), o->page_shift, walk_words(p));
 		break;
 	default:
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"One MR is safe: in pages of 0x%llx (2^%u) the kernel's %s walk gives every block its right address (blocks: %llu).",
-			MODEL_X(1ULL << o->page_shift), o->page_shift,
-			walk_words(p), MODEL_X(o->blocks));
+			MODEL_X(1ULL << o->page_shift), o->page_shift, walk_words(p),
+			MODEL_X(o->blocks));
 	}
 	if (o->verdict == MRG_SAFE && !p->strict)
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"But it may rest on pages of 4 GiB or more, which the plan does without.");
 }
 
@@ -97,16 +100,19 @@ static void explain_known(struct model_planner *p)
 static void explain_assumptions(struct model_planner *p)
 {
 	if (p->opts.walk == MRG_WALK_ANY)
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"Assumed, since this kernel's walk is not known: it truncates block offsets to 32 bits.");
 	if (model_limit_known(p) || !p->layout_known)
 		return;
 	if (p->limit_matters)
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"Assumed, since the device's largest page is not known: 2^%u, the worst of 2^%d to 2^%d.",
 			p->worst_limit, MODEL_MIN_LIMIT, MODEL_MAX_SHIFT);
 	else
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"The device's largest page is not known, and makes no difference from 2^%d to 2^%d.",
 			MODEL_MIN_LIMIT, MODEL_MAX_SHIFT);
 }
@@ -127,20 +133,22 @@ static void explain_failure(struct model_planner *p)
 	const struct mrg_plan_opts *o = &p->opts;
 
 	if (p->cut_error == -E2BIG)
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"No plan: it would need more than %u MRs; raise max_mr_size (0x%llx) or shorten the range.",
 			MODEL_MAX_PIECES, MODEL_X(o->max_mr_size));
 	else if (limit_below_unit(p))
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"No plan: the largest MR of %.6g MiB is below the huge page of %.6g MiB, at whose borders MRs must end; use smaller huge pages, or a device or setting with a larger MR.",
 			mib(o->max_mr_size), mib(o->cut_align));
 	else
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"No plan: cuts must fall on multiples of 0x%llx in iova, and safe pieces of at most 0x%llx bytes need others; use smaller pages.",
 			MODEL_X(o->cut_align),
-			MODEL_X(o->max_mr_size && o->max_mr_size < MODEL_WINDOW ?
-				      o->max_mr_size :
-				      MODEL_WINDOW));
+			MODEL_X(o->max_mr_size && o->max_mr_size < MODEL_WINDOW ? o->max_mr_size :
+										  MODEL_WINDOW));
 }
 
 static void explain_pieces(struct model_planner *p)
@@ -148,23 +156,24 @@ static void explain_pieces(struct model_planner *p)
 	struct mrg_plan *plan = p->plan;
 
 	if (plan->strategy == MRG_STRATEGY_REBASE && plan->count == 1)
-		model_say(plan,
+		model_say(
+			plan,
 			"Plan: one MR at iova 0x%llx, which differs from the DMA addresses in bit 31, so no page exceeds 2 GiB.",
 			MODEL_X(plan->pieces[0].iova));
 	else if (plan->strategy == MRG_STRATEGY_REBASE)
-		model_say(plan,
+		model_say(
+			plan,
 			"Plan: %zu MRs of at most 0x%llx bytes, at iovas that differ from the DMA addresses in bit 31 or below, so no page exceeds 2 GiB.",
 			plan->count, MODEL_X(p->opts.max_mr_size));
-	else if (plan->strategy == MRG_STRATEGY_SPLIT &&
-		 p->safety == MRG_ANY_PIECE)
-		model_say(plan, "Plan: %zu MRs of at most 0x%llx bytes.",
-			plan->count, MODEL_X(p->opts.max_mr_size));
+	else if (plan->strategy == MRG_STRATEGY_SPLIT && p->safety == MRG_ANY_PIECE)
+		model_say(plan, "Plan: %zu MRs of at most 0x%llx bytes.", plan->count,
+			  MODEL_X(p->opts.max_mr_size));
 	else if (plan->strategy == MRG_STRATEGY_SPLIT)
-		model_say(plan,
-			"Plan: %zu MRs, cut so that no page can exceed 2 GiB.",
-			plan->count);
+		model_say(plan, "Plan: %zu MRs, cut so that no page can exceed 2 GiB.",
+			  plan->count);
 	if (p->cuts_inside)
-		model_say(plan,
+		model_say(
+			plan,
 			"Of its cuts %zu fall inside a unit of 0x%llx bytes; no safe plan has fewer.",
 			p->cuts_inside, MODEL_X(p->opts.unit));
 }
@@ -172,7 +181,8 @@ static void explain_pieces(struct model_planner *p)
 void model_write_reason(struct model_planner *p)
 {
 	if (p->opts.max_mr_size && p->opts.length > p->opts.max_mr_size)
-		model_say(p->plan,
+		model_say(
+			p->plan,
 			"One MR is refused: its 0x%llx bytes are above the device's largest MR, 0x%llx.",
 			MODEL_X(p->opts.length), MODEL_X(p->opts.max_mr_size));
 	else if (p->layout_known)

@@ -37,20 +37,17 @@ static uint64_t frozen_at(const struct model_scan *scan)
 	return step < scan->first_len ? scan->first + step : scan->second;
 }
 
-static bool endless(const struct model_scan *scan, enum mrg_walk walk,
-		    uint32_t shift)
+static bool endless(const struct model_scan *scan, enum mrg_walk walk, uint32_t shift)
 {
 	uint64_t page = 1ULL << shift;
 	uint64_t in_page = scan->last_addr & (page - 1);
 
-	if (walk == MRG_WALK_EXACT || walk == MRG_WALK_TRUNCATING ||
-	    walk == MRG_WALK_ANY)
+	if (walk == MRG_WALK_EXACT || walk == MRG_WALK_TRUNCATING || walk == MRG_WALK_ANY)
 		return false;
 	if (wide(walk, shift))
 		return scan->bytes > step_to_line(scan);
 	return walk == MRG_WALK_PER_ENTRY_NARROW &&
-	       model_align_up(in_page + scan->last_len, page) - in_page >
-		       MODEL_LOW32;
+	       model_align_up(in_page + scan->last_len, page) - in_page > MODEL_LOW32;
 }
 
 static uint64_t block_count(const struct model_mr *mr, uint32_t shift)
@@ -96,9 +93,8 @@ static struct block_span blocks_in_run(const struct model_mr *mr, uint32_t shift
  * right address is not the one at which the walk stands still; of a run, one
  * block at most is that one.
  */
-static void count_wrong(const struct block_span *span, uint64_t frozen,
-			uint32_t shift, struct mrg_outcome *out,
-			uint64_t *first)
+static void count_wrong(const struct block_span *span, uint64_t frozen, uint32_t shift,
+			struct mrg_outcome *out, uint64_t *first)
 {
 	uint64_t skip = span->first == 0 ? 1 : 0;
 	uint64_t hit = (frozen - span->addr) >> shift;
@@ -131,14 +127,13 @@ static void walk_frozen(const struct model_mr *mr, const struct model_scan *scan
 	if (first != MRG_NO_OFFSET) {
 		out->verdict = MRG_WRAPS;
 		out->period = page;
-		out->first_bad_offset = (((mr->iova >> out->page_shift) + first)
-					 << out->page_shift) -
-					mr->iova;
+		out->first_bad_offset =
+			(((mr->iova >> out->page_shift) + first) << out->page_shift) - mr->iova;
 	}
 }
 
-void model_mr_walk(const struct model_mr *mr, const struct model_scan *scan,
-		 enum mrg_walk walk, uint32_t shift, struct mrg_outcome *out)
+void model_mr_walk(const struct model_mr *mr, const struct model_scan *scan, enum mrg_walk walk,
+		   uint32_t shift, struct mrg_outcome *out)
 {
 	*out = (struct mrg_outcome){
 		.verdict = MRG_SAFE,
@@ -154,8 +149,8 @@ void model_mr_walk(const struct model_mr *mr, const struct model_scan *scan,
 	}
 }
 
-void model_mr_judge(const struct model_mr *mr, uint64_t pgsz_bitmap,
-		  enum mrg_walk walk, struct mrg_outcome *out)
+void model_mr_judge(const struct model_mr *mr, uint64_t pgsz_bitmap, enum mrg_walk walk,
+		    struct mrg_outcome *out)
 {
 	struct model_scan scan;
 	uint64_t page;
@@ -172,9 +167,8 @@ void model_mr_judge(const struct model_mr *mr, uint64_t pgsz_bitmap,
 	}
 }
 
-static void right_blocks(const struct model_mr *mr, bool per_entry,
-			 uint32_t shift, uint64_t start, uint64_t *addrs,
-			 size_t count)
+static void right_blocks(const struct model_mr *mr, bool per_entry, uint32_t shift, uint64_t start,
+			 uint64_t *addrs, size_t count)
 {
 	uint64_t va = mr->iova - model_mr_pgoff(mr);
 	struct block_span span;
@@ -190,14 +184,12 @@ static void right_blocks(const struct model_mr *mr, bool per_entry,
 		if (end > start + count)
 			end = start + count;
 		for (k = span.first > start ? span.first : start; k < end; k++)
-			addrs[k - start] =
-				span.addr + ((k - span.first) << shift);
+			addrs[k - start] = span.addr + ((k - span.first) << shift);
 	}
 }
 
-size_t model_mr_blocks(const struct model_mr *mr, enum mrg_walk walk,
-		     uint32_t shift, uint64_t start, uint64_t *addrs,
-		     size_t cap)
+size_t model_mr_blocks(const struct model_mr *mr, enum mrg_walk walk, uint32_t shift,
+		       uint64_t start, uint64_t *addrs, size_t cap)
 {
 	uint64_t total = block_count(mr, shift);
 	uint64_t page = 1ULL << shift;
@@ -208,14 +200,12 @@ size_t model_mr_blocks(const struct model_mr *mr, enum mrg_walk walk,
 		return 0;
 	count = total - start < cap ? total - start : cap;
 	if (!wide(walk, shift)) {
-		right_blocks(mr, model_walk_per_entry(walk), shift, start, addrs,
-			     count);
+		right_blocks(mr, model_walk_per_entry(walk), shift, start, addrs, count);
 		return count;
 	}
 	model_mr_scan(mr, walk, &scan);
 	for (i = 0; i < count; i++)
-		addrs[i] = (start + i ? frozen_at(&scan) : scan.first) &
-			   ~(page - 1);
+		addrs[i] = (start + i ? frozen_at(&scan) : scan.first) & ~(page - 1);
 	return count;
 }
 

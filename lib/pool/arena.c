@@ -22,8 +22,8 @@ int pool_arena_init(struct pool_arena *arena, uint64_t length)
 		free(arena->used);
 		return -ENOMEM;
 	}
-	arena->start = (char *)(((uintptr_t)arena->map + POOL_UNIT - 1) &
-				~(uintptr_t)(POOL_UNIT - 1));
+	arena->start =
+		(char *)(((uintptr_t)arena->map + POOL_UNIT - 1) & ~(uintptr_t)(POOL_UNIT - 1));
 	/* All of the map, so that it stays one VMA.  Where the kernel has no huge
 	 * pages this fails, and ordinary ones do. */
 	madvise(arena->map, arena->mapped, MADV_HUGEPAGE);
@@ -56,7 +56,7 @@ static int arena_get(void *arg, size_t align, struct mrg_pool_memory *memory)
 	struct pool_arena *arena = arg;
 	size_t count = memory->length / POOL_UNIT, at = find_units(arena, count);
 
-	(void)align;	/* units are as large as any alignment asked for */
+	(void)align; /* units are as large as any alignment asked for */
 	if (at == arena->units)
 		return -ENOBUFS;
 	memset(arena->used + at, 1, count);

@@ -12,8 +12,7 @@ struct registrar {
 	int access;
 };
 
-static int reg(void *arg, const struct mrg_pool_memory *memory, size_t unit,
-	       void **handle)
+static int reg(void *arg, const struct mrg_pool_memory *memory, size_t unit, void **handle)
 {
 	const struct registrar *with = arg;
 	const struct mrg_reg_opts opts = { .size = sizeof(opts), .unit = unit };
@@ -26,11 +25,11 @@ static int reg(void *arg, const struct mrg_pool_memory *memory, size_t unit,
 	int ret;
 
 	if (memory->dmabuf_fd < 0)
-		ret = mrg_reg(with->ctx, with->pd, memory->addr, memory->length,
-			      with->access, &opts, &mr);
+		ret = mrg_reg(with->ctx, with->pd, memory->addr, memory->length, with->access,
+			      &opts, &mr);
 	else
-		ret = mrg_reg_dmabuf(with->ctx, with->pd, &dmabuf, dmabuf.base,
-				     memory->length, with->access, &opts, &mr);
+		ret = mrg_reg_dmabuf(with->ctx, with->pd, &dmabuf, dmabuf.base, memory->length,
+				     with->access, &opts, &mr);
 	if (!ret)
 		*handle = mr;
 	return ret;
@@ -53,16 +52,15 @@ static int dereg(void *handle)
 	return mrg_dereg(handle);
 }
 
-int pool_backend_open(struct pool_backend *backend, struct mrg_ctx *ctx,
-		      struct ibv_pd *pd, int access)
+int pool_backend_open(struct pool_backend *backend, struct mrg_ctx *ctx, struct ibv_pd *pd,
+		      int access)
 {
 	struct registrar *with = malloc(sizeof(*with));
 
 	if (!with)
 		return -ENOMEM;
 	*with = (struct registrar){ .ctx = ctx, .pd = pd, .access = access };
-	*backend = (struct pool_backend){ .reg = reg, .keys = keys,
-					  .dereg = dereg, .arg = with };
+	*backend = (struct pool_backend){ .reg = reg, .keys = keys, .dereg = dereg, .arg = with };
 	return 0;
 }
 

@@ -114,8 +114,7 @@ struct pool_buffer *pool_cache_take(struct pool_cache *cache, unsigned int class
 }
 
 /* A full bin passes half on, so that the next calls find room and buffers. */
-void pool_cache_put(struct pool_cache *cache, unsigned int class,
-		    struct pool_buffer *buffer)
+void pool_cache_put(struct pool_cache *cache, unsigned int class, struct pool_buffer *buffer)
 {
 	struct pool_bin *bin = &cache->bins[class];
 	unsigned int cap = cache->pool->caps[class], passed = 0;
@@ -125,8 +124,7 @@ void pool_cache_put(struct pool_cache *cache, unsigned int class,
 	if (bin->count == cap) {
 		passed = (cap + 1) / 2;
 		bin->count -= passed;
-		memcpy(buffers, bin->buffers + bin->count,
-		       passed * sizeof(*buffers));
+		memcpy(buffers, bin->buffers + bin->count, passed * sizeof(*buffers));
 	}
 	bin->buffers[bin->count++] = buffer;
 	pthread_mutex_unlock(&cache->lock);
@@ -134,8 +132,7 @@ void pool_cache_put(struct pool_cache *cache, unsigned int class,
 		pool_central_put(cache->pool, class, buffers, passed);
 }
 
-struct pool_buffer *pool_cache_refill(struct pool_cache *cache,
-				      unsigned int class)
+struct pool_buffer *pool_cache_refill(struct pool_cache *cache, unsigned int class)
 {
 	struct pool_buffer *buffers[POOL_CACHED];
 	struct mrg_pool *pool = cache->pool;

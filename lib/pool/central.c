@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "pool/pool.h"
 
-void pool_central_put(struct mrg_pool *pool, unsigned int class,
-		      struct pool_buffer **buffers, unsigned int count)
+void pool_central_put(struct mrg_pool *pool, unsigned int class, struct pool_buffer **buffers,
+		      unsigned int count)
 {
 	pthread_mutex_lock(&pool->central);
 	for (unsigned int i = 0; i < count; i++) {

@@ -6,8 +6,8 @@
 #include "pool/pool.h"
 
 /* A slab's rest that no buffer fits in: at most one part in this. */
-#define WASTE_SHARE	8
-#define SLAB_UNITS_MAX	8
+#define WASTE_SHARE 8
+#define SLAB_UNITS_MAX 8
 
 static uint64_t class_size(const struct mrg_pool *pool, unsigned int class)
 {
@@ -25,8 +25,7 @@ unsigned int pool_class_of(const struct mrg_pool *pool, size_t length)
 		return 0;
 	octave = 63 - (unsigned int)__builtin_clzll(above);
 	/* Between 2^octave and twice that of the smallest size. */
-	return length <= class_size(pool, 2 * octave + 1) ? 2 * octave + 1 :
-							    2 * octave + 2;
+	return length <= class_size(pool, 2 * octave + 1) ? 2 * octave + 1 : 2 * octave + 2;
 }
 
 static unsigned int cap_of(uint64_t size, uint64_t thread_cache)
@@ -67,8 +66,7 @@ uint64_t pool_slab_length(const struct mrg_pool *pool, unsigned int class)
 {
 	uint64_t size = pool->sizes[class], first = round_up(size, POOL_UNIT);
 
-	for (uint64_t length = first; length <= SLAB_UNITS_MAX * POOL_UNIT;
-	     length += POOL_UNIT)
+	for (uint64_t length = first; length <= SLAB_UNITS_MAX * POOL_UNIT; length += POOL_UNIT)
 		if (length % size <= length / WASTE_SHARE)
 			return length;
 	return first;

@@ -7,12 +7,11 @@
 #include "base/opts.h"
 #include "pool/pool.h"
 
-#define DEFAULT_LIMIT		(1ull << 30)
-#define DEFAULT_MIN		4096
-#define DEFAULT_MAX		(64ull << 20)
-#define DEFAULT_THREAD_CACHE	(1ull << 20)
-#define DEFAULT_ACCESS		(IBV_ACCESS_LOCAL_WRITE | \
-				 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+#define DEFAULT_LIMIT (1ull << 30)
+#define DEFAULT_MIN 4096
+#define DEFAULT_MAX (64ull << 20)
+#define DEFAULT_THREAD_CACHE (1ull << 20)
+#define DEFAULT_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
 static int take_opts(const struct mrg_pool_opts *from, struct mrg_pool_opts *to)
 {
@@ -22,8 +21,7 @@ static int take_opts(const struct mrg_pool_opts *from, struct mrg_pool_opts *to)
 		return ret;
 	if (to->flags || to->reserved || to->limit > 1ull << 60)
 		return -EINVAL;
-	to->limit = to->limit ? (to->limit + POOL_UNIT - 1) & ~(POOL_UNIT - 1) :
-				DEFAULT_LIMIT;
+	to->limit = to->limit ? (to->limit + POOL_UNIT - 1) & ~(POOL_UNIT - 1) : DEFAULT_LIMIT;
 	if (!to->min_size)
 		to->min_size = DEFAULT_MIN;
 	if (!to->max_size)
@@ -61,8 +59,7 @@ int pool_open_with(struct mrg_pool **out, const struct pool_backend *backend,
 		return -ENOMEM;
 	pool->backend = *backend;
 	pool->limit = opts.limit;
-	ret = pool_classes_init(pool, opts.min_size, opts.max_size,
-				opts.thread_cache);
+	ret = pool_classes_init(pool, opts.min_size, opts.max_size, opts.thread_cache);
 	if (!ret)
 		ret = open_source(pool, opts.source);
 	if (ret)
@@ -125,8 +122,7 @@ int mrg_pool_close(struct mrg_pool *pool)
 
 /* At the limit: what other threads keep, then what other sizes do not use; of
  * that first as little as could do. */
-static int make_room(struct pool_cache *cache, unsigned int class,
-		     struct pool_buffer **out)
+static int make_room(struct pool_cache *cache, unsigned int class, struct pool_buffer **out)
 {
 	struct mrg_pool *pool = cache->pool;
 	uint64_t length = pool_slab_length(pool, class);
@@ -149,8 +145,7 @@ static int make_room(struct pool_cache *cache, unsigned int class,
 	return ret;
 }
 
-static int grow(struct pool_cache *cache, unsigned int class,
-		struct pool_buffer **out)
+static int grow(struct pool_cache *cache, unsigned int class, struct pool_buffer **out)
 {
 	struct mrg_pool *pool = cache->pool;
 	int ret = 0;

@@ -19,16 +19,16 @@
 
 #include <mrguard/pool.h>
 
-#define POOL_UNIT	(2ull << 20)	/* memory comes in these: a huge page */
-#define POOL_CLASSES	64
-#define POOL_CACHED	64		/* buffers of a class in a cache, at most */
+#define POOL_UNIT (2ull << 20) /* memory comes in these: a huge page */
+#define POOL_CLASSES 64
+#define POOL_CACHED 64 /* buffers of a class in a cache, at most */
 
 struct pool_slab;
 
 struct pool_buffer {
-	struct mrg_buf buf;		/* first: what callers hold */
+	struct mrg_buf buf; /* first: what callers hold */
 	struct pool_slab *slab;
-	struct pool_buffer *next;	/* in the central list */
+	struct pool_buffer *next; /* in the central list */
 	atomic_bool out;
 };
 
@@ -36,10 +36,10 @@ struct pool_slab {
 	struct mrg_pool *pool;
 	struct pool_slab *next;
 	struct mrg_pool_memory memory;
-	void *handle;			/* of its registration */
+	void *handle; /* of its registration */
 	unsigned int class;
-	unsigned int count;		/* buffers that can be handed out */
-	unsigned int free;		/* of these, in the central list */
+	unsigned int count; /* buffers that can be handed out */
+	unsigned int free; /* of these, in the central list */
 	struct pool_buffer buffers[];
 };
 
@@ -58,8 +58,7 @@ struct pool_cache {
 
 /* What registers slabs; tests put their own in its place. */
 struct pool_backend {
-	int (*reg)(void *arg, const struct mrg_pool_memory *memory, size_t unit,
-		   void **handle);
+	int (*reg)(void *arg, const struct mrg_pool_memory *memory, size_t unit, void **handle);
 	/* 0 where one MR covers the range: address and keys of @buf are set. */
 	int (*keys)(void *handle, struct mrg_buf *buf);
 	int (*dereg)(void *handle);
@@ -71,19 +70,19 @@ struct pool_arena {
 	size_t units;
 	size_t mapped;
 	void *map;
-	unsigned char *used;	/* one for each unit */
+	unsigned char *used; /* one for each unit */
 };
 
 struct mrg_pool {
 	struct pool_backend backend;
 	struct mrg_pool_source source;
-	struct pool_arena arena;	/* of the pool's own source */
+	struct pool_arena arena; /* of the pool's own source */
 	uint64_t limit;
 	uint64_t max_size;
 	unsigned int min_shift;
 	unsigned int classes;
 	uint64_t sizes[POOL_CLASSES];
-	unsigned int caps[POOL_CLASSES];	/* of a cache's bin */
+	unsigned int caps[POOL_CLASSES]; /* of a cache's bin */
 	pthread_key_t key;
 
 	pthread_mutex_t grow;
@@ -115,8 +114,8 @@ int pool_slab_add(struct mrg_pool *pool, unsigned int class);
 ssize_t pool_slabs_free(struct mrg_pool *pool, uint64_t keep);
 
 /* central.c */
-void pool_central_put(struct mrg_pool *pool, unsigned int class,
-		      struct pool_buffer **buffers, unsigned int count);
+void pool_central_put(struct mrg_pool *pool, unsigned int class, struct pool_buffer **buffers,
+		      unsigned int count);
 unsigned int pool_central_take(struct mrg_pool *pool, unsigned int class,
 			       struct pool_buffer **buffers, unsigned int count);
 /* Takes a slab's buffers out of the list, if all of them are in it. */
@@ -127,11 +126,9 @@ int pool_caches_init(struct mrg_pool *pool);
 void pool_caches_release(struct mrg_pool *pool);
 struct pool_cache *pool_cache_mine(struct mrg_pool *pool);
 struct pool_buffer *pool_cache_take(struct pool_cache *cache, unsigned int class);
-void pool_cache_put(struct pool_cache *cache, unsigned int class,
-		    struct pool_buffer *buffer);
+void pool_cache_put(struct pool_cache *cache, unsigned int class, struct pool_buffer *buffer);
 /* Takes from the central list; NULL where that is empty. */
-struct pool_buffer *pool_cache_refill(struct pool_cache *cache,
-				      unsigned int class);
+struct pool_buffer *pool_cache_refill(struct pool_cache *cache, unsigned int class);
 /* Moves what all threads keep of a class, or of all, to the central list. */
 void pool_caches_drain(struct mrg_pool *pool, unsigned int class);
 #define POOL_ALL_CLASSES POOL_CLASSES
@@ -141,8 +138,8 @@ int pool_open_with(struct mrg_pool **out, const struct pool_backend *backend,
 		   const struct mrg_pool_opts *opts);
 
 /* backend.c: mrg_reg() and its like */
-int pool_backend_open(struct pool_backend *backend, struct mrg_ctx *ctx,
-		      struct ibv_pd *pd, int access);
+int pool_backend_open(struct pool_backend *backend, struct mrg_ctx *ctx, struct ibv_pd *pd,
+		      int access);
 void pool_backend_close(struct pool_backend *backend);
 
 #endif

@@ -4,12 +4,10 @@
 
 #include "pool/pool.h"
 
-static struct pool_slab *slab_new(struct mrg_pool *pool, unsigned int class,
-				  uint64_t length)
+static struct pool_slab *slab_new(struct mrg_pool *pool, unsigned int class, uint64_t length)
 {
 	size_t count = length / pool->sizes[class];
-	struct pool_slab *slab = calloc(1, sizeof(*slab) +
-					count * sizeof(slab->buffers[0]));
+	struct pool_slab *slab = calloc(1, sizeof(*slab) + count * sizeof(slab->buffers[0]));
 
 	if (!slab)
 		return NULL;
@@ -50,8 +48,8 @@ static void give_out(struct mrg_pool *pool, struct pool_slab *slab)
 /* @slab keeps its handle where it could not be deregistered. */
 static int reg(struct mrg_pool *pool, struct pool_slab *slab)
 {
-	int ret = pool->backend.reg(pool->backend.arg, &slab->memory,
-				    pool->sizes[slab->class], &slab->handle);
+	int ret = pool->backend.reg(pool->backend.arg, &slab->memory, pool->sizes[slab->class],
+				    &slab->handle);
 
 	if (ret)
 		return ret;

@@ -13,7 +13,7 @@
 #include "region/request.h"
 
 /* madvise() of a range in the middle of a VMA makes two more. */
-#define VMAS_PER_MARK	2
+#define VMAS_PER_MARK 2
 
 struct failure {
 	const struct region_request *req;
@@ -23,9 +23,9 @@ struct failure {
 	int code;
 };
 
-#define FAIL(f, remedy, ...) \
-	region_fail((f)->req->ctx, (f)->code, (int)(f)->index, \
-		    "register piece", remedy, __VA_ARGS__)
+#define FAIL(f, remedy, ...)                                                             \
+	region_fail((f)->req->ctx, (f)->code, (int)(f)->index, "register piece", remedy, \
+		    __VA_ARGS__)
 
 static const char *verb(const struct failure *f)
 {
@@ -36,10 +36,9 @@ static bool memlock_hit(const struct failure *f)
 {
 	const struct region_proc *proc = f->proc;
 
-	return f->req->fd < 0 && f->code == -ENOMEM && proc->known &&
-	       !proc->may_lock && proc->memlock != UINT64_MAX &&
-	       (proc->pinned > proc->memlock ||
-		f->piece->length > proc->memlock - proc->pinned);
+	return f->req->fd < 0 && f->code == -ENOMEM && proc->known && !proc->may_lock &&
+	       proc->memlock != UINT64_MAX &&
+	       (proc->pinned > proc->memlock || f->piece->length > proc->memlock - proc->pinned);
 }
 
 static bool vmas_hit(const struct failure *f)
@@ -47,30 +46,30 @@ static bool vmas_hit(const struct failure *f)
 	return f->proc->known && f->proc->vmas + VMAS_PER_MARK > f->proc->vma_limit;
 }
 
-bool region_limit_hit(const struct region_request *req,
-		      const struct mrg_piece *piece, int code,
+bool region_limit_hit(const struct region_request *req, const struct mrg_piece *piece, int code,
 		      const struct region_proc *proc)
 {
-	const struct failure f = { .req = req, .piece = piece, .proc = proc,
-				   .code = code };
+	const struct failure f = { .req = req, .piece = piece, .proc = proc, .code = code };
 
 	return memlock_hit(&f) || vmas_hit(&f);
 }
 
 static int say_memlock(const struct failure *f)
 {
-	return FAIL(f, "Raise memlock: ulimit -l, LimitMEMLOCK= of the unit, --ulimit memlock=-1 of the container.",
-		    "The locked-memory limit is reached: %" PRIu64 " bytes are pinned, this MR needs %" PRIu64
-		    " more, and the limit is %" PRIu64
-		    ". A buffer counts once for each device that it is registered on.",
-		    f->proc->pinned, f->piece->length, f->proc->memlock);
+	return FAIL(
+		f,
+		"Raise memlock: ulimit -l, LimitMEMLOCK= of the unit, --ulimit memlock=-1 of the container.",
+		"The locked-memory limit is reached: %" PRIu64
+		" bytes are pinned, this MR needs %" PRIu64 " more, and the limit is %" PRIu64
+		". A buffer counts once for each device that it is registered on.",
+		f->proc->pinned, f->piece->length, f->proc->memlock);
 }
 
 static int say_vmas(const struct failure *f)
 {
 	return FAIL(f, "Raise vm.max_map_count, or find what cuts the mappings: mrguard vma self.",
-		    "The VMA limit is reached: the process has %" PRIu64
-		    " of %" PRIu64 " (vm.max_map_count).",
+		    "The VMA limit is reached: the process has %" PRIu64 " of %" PRIu64
+		    " (vm.max_map_count).",
 		    f->proc->vmas, f->proc->vma_limit);
 }
 
@@ -91,11 +90,11 @@ static void read_range(const struct failure *f, struct host_pin_facts *facts)
 	uint64_t start = f->req->addr + f->piece->offset;
 	const struct region_env *env = f->req->ctx->env;
 
-	if (host_pin_read(env->proc, "self", start, f->piece->length,
-		     f->req->access & write, facts))
+	if (host_pin_read(env->proc, "self", start, f->piece->length, f->req->access & write,
+			  facts))
 		*facts = (struct host_pin_facts){ .addr = start,
-					     .length = f->piece->length,
-					     .fault = PIN_NOT_SEEN };
+						  .length = f->piece->length,
+						  .fault = PIN_NOT_SEEN };
 	if (env->ask_drivers)
 		env->ask_drivers(facts);
 }
@@ -129,31 +128,37 @@ static int say_no_memory(const struct failure *f)
 		return f->code;
 	if (proc->known)
 		snprintf(ruled_out, sizeof(ruled_out),
-			 " Not the locked-memory limit and not the VMA limit (%" PRIu64 " of %" PRIu64 ").",
+			 " Not the locked-memory limit and not the VMA limit (%" PRIu64
+			 " of %" PRIu64 ").",
 			 proc->vmas, proc->vma_limit);
 	if (f->req->fd >= 0) {
 		host_reg_words_exporter(f->code, f->req->device->name, &words);
-		return FAIL(f, words.remedy,
-			    "%s answered ENOMEM for %" PRIu64 " bytes. %s%s",
+		return FAIL(f, words.remedy, "%s answered ENOMEM for %" PRIu64 " bytes. %s%s",
 			    verb(f), f->piece->length, words.text, ruled_out);
 	}
-	return FAIL(f, "Look for leaked MRs (rdma res show mr), free memory, and IOMMU mode (iommu=pt).",
-		    "%s answered %s for %" PRIu64
-		    " bytes: the kernel is out of memory, the IOMMU of room, or the device of keys.%s",
-		    verb(f), strerror(-f->code), f->piece->length, ruled_out);
+	return FAIL(
+		f,
+		"Look for leaked MRs (rdma res show mr), free memory, and IOMMU mode (iommu=pt).",
+		"%s answered %s for %" PRIu64
+		" bytes: the kernel is out of memory, the IOMMU of room, or the device of keys.%s",
+		verb(f), strerror(-f->code), f->piece->length, ruled_out);
 }
 
 static int say_again(const struct failure *f)
 {
 	if (f->req->access & IBV_ACCESS_ON_DEMAND)
-		return FAIL(f, "Let whatever unmaps or moves this memory come to rest.",
-			    "%s answered EAGAIN to every try: the range is invalidated faster than it is read.",
-			    verb(f));
+		return FAIL(
+			f, "Let whatever unmaps or moves this memory come to rest.",
+			"%s answered EAGAIN to every try: the range is invalidated faster than it is read.",
+			verb(f));
 	if (vmas_hit(f))
 		return say_vmas(f);
-	return FAIL(f, "Look at mrguard vma self; do not just repeat the call: libibverbs would take the range for marked.",
-		    "%s answered EAGAIN, as madvise does where marking pages against fork finds no VMA to spare, but the process has %" PRIu64
-		    " of %" PRIu64 ".", verb(f), f->proc->vmas, f->proc->vma_limit);
+	return FAIL(
+		f,
+		"Look at mrguard vma self; do not just repeat the call: libibverbs would take the range for marked.",
+		"%s answered EAGAIN, as madvise does where marking pages against fork finds no VMA to spare, but the process has %" PRIu64
+		" of %" PRIu64 ".",
+		verb(f), f->proc->vmas, f->proc->vma_limit);
 }
 
 static int say_fault(const struct failure *f)
@@ -176,8 +181,8 @@ static int provider_answer(const struct region_request *req)
 	struct ibv_mr *mr;
 
 	errno = 0;
-	mr = req->ctx->env->reg_dmabuf(req->pd, 0, (size_t)req->ctx->page_size, 0,
-				       -1, IBV_ACCESS_LOCAL_WRITE);
+	mr = req->ctx->env->reg_dmabuf(req->pd, 0, (size_t)req->ctx->page_size, 0, -1,
+				       IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		return -errno;
 	req->ctx->env->dereg(mr);
@@ -192,8 +197,7 @@ static int say_unsupported(const struct failure *f)
 
 	if (f->req->fd < 0)
 		return FAIL(f, "Drop optional access flags, such as on-demand.",
-			    "Device %s does not support access 0x%x.", device,
-			    f->req->access);
+			    "Device %s does not support access 0x%x.", device, f->req->access);
 	provider = provider_answer(f->req);
 	if (provider != -EBADF)
 		kernel = f->req->ctx->env->kernel_probe(f->req->pd);
@@ -222,15 +226,16 @@ static int say_invalid(const struct failure *f)
 	}
 	huge = region_huge_page(f->req->ctx->env, start, f->piece->length);
 	if (huge && ((start | f->piece->length) & (huge - 1)))
-		return FAIL(f, "Set RDMAV_HUGEPAGES_SAFE=1 before the process starts, align to huge pages, or do without fork protection.",
-			    "The range 0x%" PRIx64 " + 0x%" PRIx64 " cuts huge pages of %" PRIu64
-			    " bytes, which fork protection cannot mark in part.",
-			    start, f->piece->length, huge);
+		return FAIL(
+			f,
+			"Set RDMAV_HUGEPAGES_SAFE=1 before the process starts, align to huge pages, or do without fork protection.",
+			"The range 0x%" PRIx64 " + 0x%" PRIx64 " cuts huge pages of %" PRIu64
+			" bytes, which fork protection cannot mark in part.",
+			start, f->piece->length, huge);
 	if (say_range(f))
 		return f->code;
 	return FAIL(f, "Look in dmesg for the driver's reason.",
-		    "%s answered EINVAL, although range and access are right.",
-		    verb(f));
+		    "%s answered EINVAL, although range and access are right.", verb(f));
 }
 
 static int say_other(const struct failure *f)
@@ -244,8 +249,8 @@ static int say_other(const struct failure *f)
 	}
 	snprintf(name, sizeof(name), "%s", strerror(-f->code));
 	return FAIL(f, "Look in dmesg for the driver's reason.",
-		    "%s answered %s (%d) for %" PRIu64 " bytes at offset %" PRIu64 ".",
-		    verb(f), name, -f->code, f->piece->length, f->piece->offset);
+		    "%s answered %s (%d) for %" PRIu64 " bytes at offset %" PRIu64 ".", verb(f),
+		    name, -f->code, f->piece->length, f->piece->offset);
 }
 
 static int explain(const struct failure *f)
@@ -287,8 +292,9 @@ static void add_first_error(const struct failure *f)
 int region_explain(const struct region_request *req, int code, size_t index,
 		   const struct mrg_piece *piece, const struct region_proc *proc)
 {
-	const struct failure f = { .req = req, .piece = piece, .proc = proc,
-				   .index = index, .code = code };
+	const struct failure f = {
+		.req = req, .piece = piece, .proc = proc, .index = index, .code = code
+	};
 
 	explain(&f);
 	add_first_error(&f);

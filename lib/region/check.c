@@ -16,8 +16,7 @@ static bool shift_ok(uint32_t shift)
 	return !shift || (shift >= 12 && shift <= 63);
 }
 
-static int check_opts(struct region_request *req,
-		      const struct mrg_reg_opts *opts)
+static int check_opts(struct region_request *req, const struct mrg_reg_opts *opts)
 {
 	const struct mrg_reg_opts *o = &req->opts;
 	static const char remedy[] =
@@ -32,9 +31,10 @@ static int check_opts(struct region_request *req,
 				   "Page shift %u is not from 12 to 63, or strategy %u is none.",
 				   o->max_page_shift, (unsigned int)o->strategy);
 	if (o->strategy == MRG_STRATEGY_REBASE && (o->flags & MRG_REG_IOVA_EQUAL))
-		return region_fail(req->ctx, -EINVAL, -1, "check options",
-				   "Take strategy split, or let wire addresses differ.",
-				   "Strategy rebase moves wire addresses, and MRG_REG_IOVA_EQUAL forbids that.");
+		return region_fail(
+			req->ctx, -EINVAL, -1, "check options",
+			"Take strategy split, or let wire addresses differ.",
+			"Strategy rebase moves wire addresses, and MRG_REG_IOVA_EQUAL forbids that.");
 	if (!o->max_page_shift)
 		req->opts.max_page_shift = req->ctx->max_page_shift;
 	return 0;
@@ -46,22 +46,22 @@ static int check_access(const struct region_request *req)
 	const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 	if ((req->access & remote) && !(req->access & IBV_ACCESS_LOCAL_WRITE))
-		return region_fail(req->ctx, -EINVAL, -1, "check access",
-				   "Add IBV_ACCESS_LOCAL_WRITE.",
-				   "Access 0x%x lets peers write but not this side, which verbs refuses.",
-				   req->access);
+		return region_fail(
+			req->ctx, -EINVAL, -1, "check access", "Add IBV_ACCESS_LOCAL_WRITE.",
+			"Access 0x%x lets peers write but not this side, which verbs refuses.",
+			req->access);
 	if (req->access & IBV_ACCESS_ZERO_BASED)
-		return region_fail(req->ctx, -EINVAL, -1, "check access",
-				   "Give address 0 (with a DMA-BUF) for a zero-based MR.",
-				   "IBV_ACCESS_ZERO_BASED would contradict the addresses that are planned with.");
+		return region_fail(
+			req->ctx, -EINVAL, -1, "check access",
+			"Give address 0 (with a DMA-BUF) for a zero-based MR.",
+			"IBV_ACCESS_ZERO_BASED would contradict the addresses that are planned with.");
 	return 0;
 }
 
 static int check_range(const struct region_request *req)
 {
 	if (!req->length)
-		return region_fail(req->ctx, -EINVAL, -1, "check range", "",
-				   "The range is empty.");
+		return region_fail(req->ctx, -EINVAL, -1, "check range", "", "The range is empty.");
 	if (req->addr > UINT64_MAX - (req->length - 1))
 		return region_fail(req->ctx, -ERANGE, -1, "check range", "",
 				   "Address 0x%" PRIx64 " and length 0x%" PRIx64 " overflow.",
@@ -87,13 +87,11 @@ int region_check(struct region_request *req, const struct mrg_reg_opts *opts)
 	return 0;
 }
 
-int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr,
-		      uint64_t *offset)
+int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr, uint64_t *offset)
 {
 	uint64_t sum;
 
-	if (addr < buf->base ||
-	    __builtin_add_overflow(addr - buf->base, buf->offset, &sum))
+	if (addr < buf->base || __builtin_add_overflow(addr - buf->base, buf->offset, &sum))
 		return -ERANGE;
 	*offset = sum;
 	return 0;
@@ -124,8 +122,7 @@ static int check_size(const struct region_request *req)
 				   "File descriptor %d could not be asked for its size: %s.",
 				   req->fd, strerror((int)-size));
 	host_reg_words_size((uint64_t)size, req->offset, req->length, &words);
-	return region_fail(req->ctx, -EINVAL, -1, "check fd", words.remedy, "%s",
-			   words.text);
+	return region_fail(req->ctx, -EINVAL, -1, "check fd", words.remedy, "%s", words.text);
 }
 
 /* uverbs' own rule for UVERBS_METHOD_REG_DMABUF_MR, with the host's page. */
@@ -137,12 +134,10 @@ static int check_page_offset(const struct region_request *req)
 	if (!((req->addr ^ req->offset) & (page - 1)))
 		return 0;
 	host_reg_words_page_offset(page, req->addr, req->offset, &words);
-	return region_fail(req->ctx, -EINVAL, -1, "check offset", words.remedy,
-			   "%s", words.text);
+	return region_fail(req->ctx, -EINVAL, -1, "check offset", words.remedy, "%s", words.text);
 }
 
-int region_check_dmabuf(struct region_request *req,
-			const struct mrg_dmabuf *buf)
+int region_check_dmabuf(struct region_request *req, const struct mrg_dmabuf *buf)
 {
 	int ret;
 

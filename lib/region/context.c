@@ -40,8 +40,7 @@ static int open_parts(struct mrg_ctx *ctx, struct ibv_context *device,
 	if (!(opts->flags & MRG_OPEN_NO_MODULE))
 		open_module(ctx);
 	if (ctx->env->guards_vmas) {
-		ret = region_vma_guard_open(&ctx->guard, ctx->dev, opts->fork,
-					 opts->vma_floor);
+		ret = region_vma_guard_open(&ctx->guard, ctx->dev, opts->fork, opts->vma_floor);
 		if (ret)
 			return region_fail(NULL, ret, -1, "fork policy",
 					   "Set MRGUARD_FORK to auto, never or always.",
@@ -56,8 +55,8 @@ static int open_parts(struct mrg_ctx *ctx, struct ibv_context *device,
 	return 0;
 }
 
-int region_open(struct mrg_ctx **out, struct ibv_context *device,
-		const struct mrg_open_opts *opts, const struct region_env *env)
+int region_open(struct mrg_ctx **out, struct ibv_context *device, const struct mrg_open_opts *opts,
+		const struct region_env *env)
 {
 	/* Serials start at 1: 0 stands for "no context" in kept failures. */
 	static atomic_uint_fast64_t serials;
@@ -66,10 +65,11 @@ int region_open(struct mrg_ctx **out, struct ibv_context *device,
 	int ret;
 
 	if (base_opts_copy(&asked, sizeof(asked), opts) || !opts_ok(&asked))
-		return region_fail(NULL, -EINVAL, -1, "check options",
-				   "Zero the structure, set its size, and use values of this library's header.",
-				   "The options hold an unknown flag, field or policy, or a page shift of %u, which is not from 12 to 63.",
-				   asked.max_page_shift);
+		return region_fail(
+			NULL, -EINVAL, -1, "check options",
+			"Zero the structure, set its size, and use values of this library's header.",
+			"The options hold an unknown flag, field or policy, or a page shift of %u, which is not from 12 to 63.",
+			asked.max_page_shift);
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return region_fail(NULL, -ENOMEM, -1, "open", "",
@@ -88,8 +88,7 @@ int region_open(struct mrg_ctx **out, struct ibv_context *device,
 	return 0;
 }
 
-int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device,
-	     const struct mrg_open_opts *opts)
+int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device, const struct mrg_open_opts *opts)
 {
 	return region_open(ctx, device, opts, &region_env_host);
 }
@@ -113,21 +112,17 @@ void mrg_close(struct mrg_ctx *ctx)
 	free(ctx);
 }
 
-static struct region_device *find_device(const struct mrg_ctx *ctx,
-					 const struct ibv_context *verbs)
+static struct region_device *find_device(const struct mrg_ctx *ctx, const struct ibv_context *verbs)
 {
-	struct region_device *d = atomic_load_explicit(&ctx->devices,
-						       memory_order_acquire);
+	struct region_device *d = atomic_load_explicit(&ctx->devices, memory_order_acquire);
 
 	/* By name too: another device may be opened at a closed one's address. */
-	while (d && (d->verbs != verbs ||
-		     strcmp(d->name, ibv_get_device_name(verbs->device))))
+	while (d && (d->verbs != verbs || strcmp(d->name, ibv_get_device_name(verbs->device))))
 		d = d->next;
 	return d;
 }
 
-static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs,
-		      struct region_device **out)
+static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs, struct region_device **out)
 {
 	struct ibv_device_attr attr;
 	struct region_device *device;
@@ -139,8 +134,7 @@ static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs,
 	if (!device)
 		return -ENOMEM;
 	device->verbs = verbs;
-	snprintf(device->name, sizeof(device->name), "%s",
-		 ibv_get_device_name(verbs->device));
+	snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(verbs->device));
 	device->max_mr_size = attr.max_mr_size;
 	region_device_read_files(device, ctx->env);
 	device->next = atomic_load_explicit(&ctx->devices, memory_order_relaxed);

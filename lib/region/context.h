@@ -29,14 +29,11 @@ struct region_dmabuf_id {
  * region_env_host is the real one; unit tests put their own in its place.
  */
 struct region_env {
-	struct ibv_mr *(*reg)(struct ibv_pd *pd, void *addr, size_t length,
-			      int access);
-	struct ibv_mr *(*reg_dmabuf)(struct ibv_pd *pd, uint64_t offset,
-				     size_t length, uint64_t iova, int fd,
-				     int access);
+	struct ibv_mr *(*reg)(struct ibv_pd *pd, void *addr, size_t length, int access);
+	struct ibv_mr *(*reg_dmabuf)(struct ibv_pd *pd, uint64_t offset, size_t length,
+				     uint64_t iova, int fd, int access);
 	int (*dereg)(struct ibv_mr *mr);
-	int (*query_device)(struct ibv_context *verbs,
-			    struct ibv_device_attr *attr);
+	int (*query_device)(struct ibv_context *verbs, struct ibv_device_attr *attr);
 	/* Asks the kernel past the provider: -errno for fd -1. */
 	int (*kernel_probe)(struct ibv_pd *pd);
 	/* Size of a DMA-BUF, or -errno. */
@@ -49,15 +46,14 @@ struct region_env {
 	int (*dev_open)(struct mrg_dev **dev);
 	void (*dev_close)(struct mrg_dev *dev);
 	int (*dev_info)(struct mrg_dev *dev, struct mrg_dev_info *info);
-	int (*dev_layout)(struct mrg_dev *dev, int fd,
-			  const struct mrg_pci_addr *importer, uint64_t iova,
-			  uint64_t offset, uint64_t length, uint32_t flags,
+	int (*dev_layout)(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *importer,
+			  uint64_t iova, uint64_t offset, uint64_t length, uint32_t flags,
 			  struct mrg_layout *layout);
 	void (*layout_release)(struct mrg_layout *layout);
 
 	const char *sys;
 	const char *proc;
-	bool guards_vmas;	/* addresses are this process's own */
+	bool guards_vmas; /* addresses are this process's own */
 };
 
 extern const struct region_env region_env_host;
@@ -70,44 +66,41 @@ struct region_device {
 	bool has_pci;
 	struct mrg_pci_addr pci;
 	enum mrg_iommu iommu;
-	uint64_t max_mr_size;		/* 0: no limit */
-	uint32_t page_shift_bound;	/* no page above it, by driver; 0: not known */
+	uint64_t max_mr_size; /* 0: no limit */
+	uint32_t page_shift_bound; /* no page above it, by driver; 0: not known */
 };
 
 struct mrg_ctx {
 	const struct region_env *env;
-	struct mrg_dev *dev;		/* NULL: no module */
-	int dev_error;			/* why not; 0 where it was not wanted */
+	struct mrg_dev *dev; /* NULL: no module */
+	int dev_error; /* why not; 0 where it was not wanted */
 	struct mrg_dev_info dev_info;
-	struct mrg_vma_guard *guard;	/* NULL: addresses are made up */
+	struct mrg_vma_guard *guard; /* NULL: addresses are made up */
 	uint32_t max_page_shift;
-	uint64_t page_size;		/* of the host */
-	uint64_t serial;		/* tells contexts apart in kept errors */
+	uint64_t page_size; /* of the host */
+	uint64_t serial; /* tells contexts apart in kept errors */
 	/* Grows at its head, under @lock; whoever reads it needs none. */
 	struct region_device *_Atomic devices;
 	/* Handles of roll-backs that met an MR which would not go. */
 	struct mrg_mr *_Atomic stuck;
-	pthread_mutex_t lock;		/* also guards what follows */
-	struct region_seen *seen;	/* see seen.c */
+	pthread_mutex_t lock; /* also guards what follows */
+	struct region_seen *seen; /* see seen.c */
 };
 
-int region_open(struct mrg_ctx **out, struct ibv_context *device,
-		const struct mrg_open_opts *opts, const struct region_env *env);
+int region_open(struct mrg_ctx **out, struct ibv_context *device, const struct mrg_open_opts *opts,
+		const struct region_env *env);
 
 /* The facts of an opened device, read when it is first asked about. */
 int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
 		      const struct region_device **device);
 
 /* Reads what sysfs tells of a device whose name is set. */
-void region_device_read_files(struct region_device *device,
-			      const struct region_env *env);
+void region_device_read_files(struct region_device *device, const struct region_env *env);
 
 /* Keeps the calling thread's failure; returns @code. */
-int region_fail(const struct mrg_ctx *ctx, int code, int piece,
-		const char *stage, const char *remedy, const char *cause, ...)
-	__attribute__((format(printf, 6, 7)));
+int region_fail(const struct mrg_ctx *ctx, int code, int piece, const char *stage,
+		const char *remedy, const char *cause, ...) __attribute__((format(printf, 6, 7)));
 /* The same for a failure that another part has put into words. */
-int region_fail_with(const struct mrg_ctx *ctx, const struct mrg_error *error,
-		     int piece);
+int region_fail_with(const struct mrg_ctx *ctx, const struct mrg_error *error, int piece);
 
 #endif

@@ -9,8 +9,8 @@ static const char *layout_words(const struct region_decision *d)
 {
 	if (d->translated)
 		return "its DMA addresses were seen, but the IOMMU gives each mapping new ones";
-	return d->moves ? "its DMA addresses were seen, but its exporter can move it"
-			: "its DMA addresses were seen";
+	return d->moves ? "its DMA addresses were seen, but its exporter can move it" :
+			  "its DMA addresses were seen";
 }
 
 static const char *grounds_words(const struct mrg_mr *mr)
@@ -21,8 +21,9 @@ static const char *grounds_words(const struct mrg_mr *mr)
 	case GROUNDS_LAYOUT:
 		return layout_words(mr->decision);
 	case GROUNDS_NO_MODULE:
-		return mr->ctx->dev_error ? "its DMA addresses are not known: /dev/mrguard"
-					  : "its DMA addresses are not known: the module was not to be used";
+		return mr->ctx->dev_error ?
+			       "its DMA addresses are not known: /dev/mrguard" :
+			       "its DMA addresses are not known: the module was not to be used";
 	case GROUNDS_NO_LAYOUT_FEATURE:
 		return "its DMA addresses are not known: the module has no layouts";
 	case GROUNDS_NO_IMPORTER:
@@ -41,8 +42,7 @@ static int grounds_error(const struct mrg_mr *mr)
 {
 	if (mr->decision->grounds == GROUNDS_NO_MODULE)
 		return mr->ctx->dev_error;
-	return mr->decision->grounds == GROUNDS_LAYOUT_FAILED ?
-	       mr->decision->grounds_error : 0;
+	return mr->decision->grounds == GROUNDS_LAYOUT_FAILED ? mr->decision->grounds_error : 0;
 }
 
 size_t mrg_mr_describe(const struct mrg_mr *mr, char *text, size_t cap)
@@ -50,12 +50,15 @@ size_t mrg_mr_describe(const struct mrg_mr *mr, char *text, size_t cap)
 	const struct mrg_plan *plan = region_decision_plan(mr->decision);
 	int error = grounds_error(mr), len;
 
-	len = snprintf(text, cap, "%zu MR%s (%s), kernel's walk %s; %s%s%s. %s%s",
-		       mr->count, mr->count == 1 ? "" : "s",
-		       plan ? mrg_strategy_name(mrg_plan_strategy(plan)) : "none",
-		       mrg_walk_name(mr->ctx->dev_info.walk), grounds_words(mr),
-		       error ? ": " : "", error ? strerror(-error) : "",
-		       mr->decision->shrunk ? "Pieces are of 1 GiB, since larger ones met ENOMEM behind an IOMMU that translates. " : "",
-		       plan ? mrg_plan_reason(plan) : "");
+	len = snprintf(
+		text, cap, "%zu MR%s (%s), kernel's walk %s; %s%s%s. %s%s", mr->count,
+		mr->count == 1 ? "" : "s",
+		plan ? mrg_strategy_name(mrg_plan_strategy(plan)) : "none",
+		mrg_walk_name(mr->ctx->dev_info.walk), grounds_words(mr), error ? ": " : "",
+		error ? strerror(-error) : "",
+		mr->decision->shrunk ?
+			"Pieces are of 1 GiB, since larger ones met ENOMEM behind an IOMMU that translates. " :
+			"",
+		plan ? mrg_plan_reason(plan) : "");
 	return len < 0 ? 0 : (size_t)len;
 }

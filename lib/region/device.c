@@ -53,8 +53,7 @@ static bool module_in_tree(const struct region_env *env, const char *module)
 	return read_word(path, taint, sizeof(taint)) && !strchr(taint, 'O');
 }
 
-static uint32_t bound_by_driver(const struct region_env *env,
-				const char *dir)
+static uint32_t bound_by_driver(const struct region_env *env, const char *dir)
 {
 	char path[PATH_MAX + 16], target[PATH_MAX];
 	const char *driver;
@@ -90,34 +89,29 @@ static enum mrg_iommu iommu_of(const char *dir)
 		return MRG_IOMMU_MODE_UNKNOWN;
 	if (!strcmp(type, "identity"))
 		return MRG_IOMMU_MODE_IDENTITY;
-	return strncmp(type, "DMA", 3) ? MRG_IOMMU_MODE_UNKNOWN
-				       : MRG_IOMMU_MODE_TRANSLATED;
+	return strncmp(type, "DMA", 3) ? MRG_IOMMU_MODE_UNKNOWN : MRG_IOMMU_MODE_TRANSLATED;
 }
 
 /* Where the function's facts are: an RDMA device can hang below an auxiliary
  * device, which has neither an IOMMU group nor the driver that is meant. */
-static void device_dir(const struct region_device *device,
-		       const struct region_env *env, char *dir, size_t size)
+static void device_dir(const struct region_device *device, const struct region_env *env, char *dir,
+		       size_t size)
 {
 	if (device->has_pci)
-		snprintf(dir, size, "%s/bus/pci/devices/%04x:%02x:%02x.%x",
-			 env->sys, device->pci.domain, device->pci.bus,
-			 device->pci.device, device->pci.function);
+		snprintf(dir, size, "%s/bus/pci/devices/%04x:%02x:%02x.%x", env->sys,
+			 device->pci.domain, device->pci.bus, device->pci.device,
+			 device->pci.function);
 	else
-		snprintf(dir, size, "%s/class/infiniband/%s/device", env->sys,
-			 device->name);
+		snprintf(dir, size, "%s/class/infiniband/%s/device", env->sys, device->name);
 }
 
-void region_device_read_files(struct region_device *device,
-			      const struct region_env *env)
+void region_device_read_files(struct region_device *device, const struct region_env *env)
 {
 	char class_dir[PATH_MAX], dir[PATH_MAX];
 
 	device->has_pci = !mrg_importer_find(env->sys, device->name, &device->pci);
 	device_dir(device, env, dir, sizeof(dir));
 	device->page_shift_bound = bound_by_driver(env, dir);
-	snprintf(class_dir, sizeof(class_dir), "%s/class/infiniband/%s", env->sys,
-		 device->name);
-	device->iommu = access(class_dir, F_OK) ? MRG_IOMMU_MODE_UNKNOWN
-						: iommu_of(dir);
+	snprintf(class_dir, sizeof(class_dir), "%s/class/infiniband/%s", env->sys, device->name);
+	device->iommu = access(class_dir, F_OK) ? MRG_IOMMU_MODE_UNKNOWN : iommu_of(dir);
 }

@@ -14,11 +14,9 @@
 #include "region/context.h"
 
 /* Not the macro: that one needs a constant to choose between two symbols. */
-static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length,
-			  int access)
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr,
-				(unsigned int)access);
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
 /* The documented way to a DMA-BUF's size (Documentation/driver-api/dma-buf.rst);
@@ -49,13 +47,12 @@ static bool dmabuf_id(int fd, struct region_dmabuf_id *id)
 	if (fstat(fd, &st))
 		return false;
 	id->inode = st.st_ino;
-	id->created_ns = (uint64_t)st.st_ctim.tv_sec * 1000000000ULL +
-			 (uint64_t)st.st_ctim.tv_nsec;
+	id->created_ns = (uint64_t)st.st_ctim.tv_sec * 1000000000ULL + (uint64_t)st.st_ctim.tv_nsec;
 	return true;
 }
 
-#define PROBE_ATTRS	9
-#define DRIVER_IDS	64	/* enum rdma_driver_id ends far below */
+#define PROBE_ATTRS 9
+#define DRIVER_IDS 64 /* enum rdma_driver_id ends far below */
 
 /*
  * The provider's answer to fd -1 does not tell a provider that lacks the call
@@ -78,11 +75,14 @@ static int kernel_probe(struct ibv_pd *pd)
 		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_LENGTH, .len = 8, .data = 4096 },
 		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_IOVA, .len = 8 },
 		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_FD, .len = 4, .data_s64 = -1 },
-		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, .len = 4,
+		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS,
+		  .len = 4,
 		  .data = IBV_ACCESS_LOCAL_WRITE },
-		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, .len = 4,
+		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY,
+		  .len = 4,
 		  .data = (uintptr_t)&lkey },
-		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, .len = 4,
+		{ .attr_id = UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY,
+		  .len = 4,
 		  .data = (uintptr_t)&rkey },
 	};
 
@@ -93,8 +93,8 @@ static int kernel_probe(struct ibv_pd *pd)
 	memcpy(cmd.hdr.attrs, attrs, sizeof(attrs));
 	for (size_t i = 0; i < PROBE_ATTRS; i++)
 		cmd.hdr.attrs[i].flags = UVERBS_ATTR_F_MANDATORY;
-	while (ioctl(pd->context->cmd_fd, RDMA_VERBS_IOCTL, &cmd) &&
-	       errno == EINVAL && cmd.hdr.driver_id < DRIVER_IDS)
+	while (ioctl(pd->context->cmd_fd, RDMA_VERBS_IOCTL, &cmd) && errno == EINVAL &&
+	       cmd.hdr.driver_id < DRIVER_IDS)
 		cmd.hdr.driver_id++;
 	return -errno;
 }

@@ -17,8 +17,8 @@ static __thread struct {
 	struct mrg_error error;
 } last;
 
-int region_fail(const struct mrg_ctx *ctx, int code, int piece,
-		const char *stage, const char *remedy, const char *cause, ...)
+int region_fail(const struct mrg_ctx *ctx, int code, int piece, const char *stage,
+		const char *remedy, const char *cause, ...)
 {
 	va_list args;
 
@@ -33,8 +33,7 @@ int region_fail(const struct mrg_ctx *ctx, int code, int piece,
 	return code;
 }
 
-int region_fail_with(const struct mrg_ctx *ctx, const struct mrg_error *error,
-		     int piece)
+int region_fail_with(const struct mrg_ctx *ctx, const struct mrg_error *error, int piece)
 {
 	last.serial = ctx->serial;
 	last.error = *error;

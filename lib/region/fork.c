@@ -12,16 +12,15 @@
 /* rdma-core 5a11b68ca: ibv_fork_init() does nothing where the kernel copies. */
 #define RDMA_CORE_LEAVES_IT 51
 
-static atomic_bool initialized;	/* by this library */
+static atomic_bool initialized; /* by this library */
 
-enum mrg_fork_mode mrg_fork_predict(enum mrg_kernel_copies kernel, bool init,
-				    bool env_safe, unsigned int rdma_core)
+enum mrg_fork_mode mrg_fork_predict(enum mrg_kernel_copies kernel, bool init, bool env_safe,
+				    unsigned int rdma_core)
 {
 	bool asked = init || env_safe;
 
 	if (kernel == MRG_KERNEL_COPIES)
-		return asked && rdma_core < RDMA_CORE_LEAVES_IT ?
-			MRG_FORK_MARKED : MRG_FORK_COPIED;
+		return asked && rdma_core < RDMA_CORE_LEAVES_IT ? MRG_FORK_MARKED : MRG_FORK_COPIED;
 	return asked ? MRG_FORK_MARKED : MRG_FORK_UNPROTECTED;
 }
 
@@ -30,17 +29,15 @@ static enum mrg_fork_mode mode_of(const struct mrg_fork_info *info, bool marks)
 	if (info->observed && marks)
 		return MRG_FORK_MARKED;
 	if (info->observed)
-		return info->kernel == MRG_KERNEL_COPIES ? MRG_FORK_COPIED :
-							   MRG_FORK_UNPROTECTED;
+		return info->kernel == MRG_KERNEL_COPIES ? MRG_FORK_COPIED : MRG_FORK_UNPROTECTED;
 	/* Somebody else may have called ibv_fork_init(). */
 	return mrg_fork_predict(info->kernel,
 				atomic_load(&initialized) ||
-				ibv_is_fork_initialized() == IBV_FORK_ENABLED,
+					ibv_is_fork_initialized() == IBV_FORK_ENABLED,
 				info->env_safe, info->rdma_core);
 }
 
-static const char *kernel_words(const struct mrg_fork_info *info, char *room,
-				size_t size)
+static const char *kernel_words(const struct mrg_fork_info *info, char *room, size_t size)
 {
 	switch (info->kernel) {
 	case MRG_KERNEL_COPIES:
@@ -52,7 +49,8 @@ static const char *kernel_words(const struct mrg_fork_info *info, char *room,
 	case MRG_KERNEL_UNREACHED:
 		break;
 	}
-	snprintf(room, size, "RDMA netlink cannot be reached (%s), so whether the kernel copies is not known",
+	snprintf(room, size,
+		 "RDMA netlink cannot be reached (%s), so whether the kernel copies is not known",
 		 strerror(info->netlink_error));
 	return room;
 }
@@ -88,8 +86,8 @@ int mrg_fork_query(struct mrg_fork_info *info)
 	info->kernel = region_fork_ask_kernel(&info->netlink_error);
 	info->observed = region_fork_was_observed(&marks);
 	info->mode = mode_of(info, marks);
-	snprintf(info->reason, sizeof(info->reason), "%s%s",
-		 kernel_words(info, room, sizeof(room)), mode_words(info));
+	snprintf(info->reason, sizeof(info->reason), "%s%s", kernel_words(info, room, sizeof(room)),
+		 mode_words(info));
 	return 0;
 }
 
@@ -115,8 +113,7 @@ static int carry_out(enum mrg_fork_policy policy)
 	case MRG_FORK_ALWAYS:
 		return switch_on();
 	case MRG_FORK_AUTO:
-		return region_fork_ask_kernel(&error) == MRG_KERNEL_COPIES ? 0 :
-								     switch_on();
+		return region_fork_ask_kernel(&error) == MRG_KERNEL_COPIES ? 0 : switch_on();
 	}
 	return -EINVAL;
 }
@@ -153,9 +150,12 @@ int mrg_fork_parse(const char *word, enum mrg_fork_policy *policy)
 const char *mrg_fork_mode_name(enum mrg_fork_mode mode)
 {
 	switch (mode) {
-	case MRG_FORK_UNPROTECTED: return "unprotected";
-	case MRG_FORK_COPIED: return "copied";
-	case MRG_FORK_MARKED: return "marked";
+	case MRG_FORK_UNPROTECTED:
+		return "unprotected";
+	case MRG_FORK_COPIED:
+		return "copied";
+	case MRG_FORK_MARKED:
+		return "marked";
 	}
 	return "unknown";
 }

@@ -16,20 +16,17 @@
 static int take_answer(struct nl_msg *msg, void *arg)
 {
 	enum mrg_kernel_copies *answer = arg;
-	struct nlattr *attr = nlmsg_find_attr(nlmsg_hdr(msg), 0,
-					      RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK);
+	struct nlattr *attr = nlmsg_find_attr(nlmsg_hdr(msg), 0, RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK);
 
 	if (!attr)
 		*answer = MRG_KERNEL_SILENT;
 	else
-		*answer = nla_get_u8(attr) ? MRG_KERNEL_COPIES :
-					     MRG_KERNEL_COPIES_NOT;
+		*answer = nla_get_u8(attr) ? MRG_KERNEL_COPIES : MRG_KERNEL_COPIES_NOT;
 	return NL_STOP;
 }
 
 /* Kernels before 4.18 do not know RDMA_NLDEV_CMD_SYS_GET, and say EINVAL. */
-static int take_refusal(struct sockaddr_nl *from, struct nlmsgerr *refusal,
-			void *arg)
+static int take_refusal(struct sockaddr_nl *from, struct nlmsgerr *refusal, void *arg)
 {
 	int *error = arg;
 
@@ -42,10 +39,8 @@ static int ask(struct nl_sock *sock, enum mrg_kernel_copies *answer)
 {
 	int refusal = 0, ret;
 
-	ret = nl_send_simple(sock,
-			     RDMA_NL_GET_TYPE(RDMA_NL_NLDEV,
-					      RDMA_NLDEV_CMD_SYS_GET),
-			     0, NULL, 0);
+	ret = nl_send_simple(sock, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET), 0, NULL,
+			     0);
 	if (ret < 0)
 		return errno;
 	nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, take_answer, answer);
@@ -88,8 +83,7 @@ unsigned int region_fork_rdma_core(void)
 	const char *name;
 	Dl_info info;
 
-	if (!dladdr((void *)(uintptr_t)ibv_fork_init, &info) ||
-	    !realpath(info.dli_fname, file))
+	if (!dladdr((void *)(uintptr_t)ibv_fork_init, &info) || !realpath(info.dli_fname, file))
 		return 0;
 	name = strstr(file, stem);
 	if (!name || sscanf(name + strlen(stem), "%u.%u", &abi, &release) != 2)

@@ -37,8 +37,8 @@ static bool vma_ends_at(uint64_t addr)
 static int probe(void *hint, uint64_t above)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	char *pages = mmap(hint, 2 * page, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages =
+		mmap(hint, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	bool cut = false;
 
 	if (pages == MAP_FAILED)
@@ -70,8 +70,7 @@ bool region_fork_observe(void)
 		/* Without room for a page nothing is known: take the worse. */
 		atomic_store(&marks, cut != 0);
 		if (cut >= 0)
-			atomic_store_explicit(&observed, true,
-					      memory_order_release);
+			atomic_store_explicit(&observed, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&lock);
 	return atomic_load(&marks);

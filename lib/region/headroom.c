@@ -42,8 +42,7 @@ static uint64_t now_ns(void)
 
 void region_headroom_init(struct region_headroom *room, struct mrg_dev *dev, uint64_t floor)
 {
-	*room = (struct region_headroom){ .dev = dev, .floor = floor,
-				   .sample_gap = NS_PER_S };
+	*room = (struct region_headroom){ .dev = dev, .floor = floor, .sample_gap = NS_PER_S };
 	pthread_mutex_init(&room->lock, NULL);
 }
 
@@ -95,8 +94,7 @@ static bool still_good(const struct region_headroom *room, uint64_t now)
 
 	if (now >= room->count_due || room->count > room->limit)
 		return false;
-	return room->charge * COUNT_CHARGE_SHARE <= left &&
-	       (!room->dev || left >= MODULE_PLENTY);
+	return room->charge * COUNT_CHARGE_SHARE <= left && (!room->dev || left >= MODULE_PLENTY);
 }
 
 static int count_again(struct region_headroom *room, uint64_t now)
@@ -111,14 +109,12 @@ static int count_again(struct region_headroom *room, uint64_t now)
 	took = room->dev ? 0 : read_clock(CLOCK_MONOTONIC) - start;
 	room->count = count;
 	room->charge = 0;
-	room->count_due = room->dev ? now + 1 :
-				      now + COUNT_AGE_MIN + took * COUNT_SHARE;
+	room->count_due = room->dev ? now + 1 : now + COUNT_AGE_MIN + took * COUNT_SHARE;
 	take_sample(room, now, count);
 	return 0;
 }
 
-static int get_count(struct region_headroom *room, uint64_t now, bool exact,
-		     uint64_t *count)
+static int get_count(struct region_headroom *room, uint64_t now, bool exact, uint64_t *count)
 {
 	int ret = !exact && still_good(room, now) ? 0 : count_again(room, now);
 
@@ -137,10 +133,9 @@ static void describe_rate(const struct region_headroom *room, char *text, size_t
 	struct mrg_vma_forecast forecast;
 
 	text[0] = '\0';
-	if (!mrg_vma_forecast(room->samples, room->nsamples, room->limit,
-			      &forecast) && forecast.rising)
-		snprintf(text, size, " They grew by %.0f a minute.",
-			 forecast.per_minute);
+	if (!mrg_vma_forecast(room->samples, room->nsamples, room->limit, &forecast) &&
+	    forecast.rising)
+		snprintf(text, size, " They grew by %.0f a minute.", forecast.per_minute);
 }
 
 static int refuse(const struct region_headroom *room, uint64_t count, uint64_t need,
@@ -151,13 +146,12 @@ static int refuse(const struct region_headroom *room, uint64_t count, uint64_t n
 	if (!err)
 		return -ENOSPC;
 	describe_rate(room, rate, sizeof(rate));
-	*err = (struct mrg_error){ .code = -ENOSPC, .piece = -1,
-				   .stage = "check VMAs" };
+	*err = (struct mrg_error){ .code = -ENOSPC, .piece = -1, .stage = "check VMAs" };
 	snprintf(err->cause, sizeof(err->cause),
 		 "The process holds %" PRIu64 " of %" PRIu64
-		 " VMAs (vm.max_map_count); a registration needs %" PRIu64
-		 " and leaves %" PRIu64 " free.%s", count, room->limit, need,
-		 room->floor, rate);
+		 " VMAs (vm.max_map_count); a registration needs %" PRIu64 " and leaves %" PRIu64
+		 " free.%s",
+		 count, room->limit, need, room->floor, rate);
 	snprintf(err->remedy, sizeof(err->remedy),
 		 "See what holds them with `mrguard vma %d`; unmap it, or raise vm.max_map_count.",
 		 (int)getpid());
@@ -172,8 +166,7 @@ static int check_exactly(struct region_headroom *room, uint64_t now, uint64_t ne
 
 	room->limit_due = 0;
 	refresh_limit(room, now);
-	if (get_count(room, now, true, &count) ||
-	    fits(room, count, need + room->floor))
+	if (get_count(room, now, true, &count) || fits(room, count, need + room->floor))
 		return 0;
 	return refuse(room, count, need, err);
 }
@@ -201,8 +194,7 @@ bool region_headroom_tight(struct region_headroom *room, uint64_t need)
 	bool tight;
 
 	pthread_mutex_lock(&room->lock);
-	tight = !get_count(room, now_ns(), false, &count) &&
-		!fits(room, count, need);
+	tight = !get_count(room, now_ns(), false, &count) && !fits(room, count, need);
 	pthread_mutex_unlock(&room->lock);
 	return tight;
 }
@@ -220,8 +212,7 @@ int region_headroom_read(struct region_headroom *room, struct mrg_headroom *out)
 					      .limit = room->limit,
 					      .floor = room->floor,
 					      .samples = room->nsamples };
-		if (mrg_vma_forecast(room->samples, room->nsamples,
-				     room->limit, &out->forecast))
+		if (mrg_vma_forecast(room->samples, room->nsamples, room->limit, &out->forecast))
 			out->samples = 0;
 	}
 	pthread_mutex_unlock(&room->lock);

@@ -16,17 +16,17 @@
 #define HEADROOM_SAMPLES 64
 
 struct region_headroom {
-	struct mrg_dev *dev;		/* NULL: no module */
+	struct mrg_dev *dev; /* NULL: no module */
 	uint64_t floor;
-	pthread_mutex_t lock;		/* guards what follows */
+	pthread_mutex_t lock; /* guards what follows */
 	uint64_t limit;
-	uint64_t limit_due;		/* CLOCK_MONOTONIC_COARSE, ns */
-	uint64_t count;			/* as last seen */
-	uint64_t charge;		/* and what may have been added since */
+	uint64_t limit_due; /* CLOCK_MONOTONIC_COARSE, ns */
+	uint64_t count; /* as last seen */
+	uint64_t charge; /* and what may have been added since */
 	uint64_t count_due;
 	struct mrg_vma_sample samples[HEADROOM_SAMPLES];
 	size_t nsamples;
-	uint64_t sample_gap;		/* ns between two samples */
+	uint64_t sample_gap; /* ns between two samples */
 };
 
 void region_headroom_init(struct region_headroom *room, struct mrg_dev *dev, uint64_t floor);

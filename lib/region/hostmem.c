@@ -10,10 +10,9 @@
 #include "host/maps.h"
 #include "region/request.h"
 
-#define CAP_IPC_LOCK_BIT	14
+#define CAP_IPC_LOCK_BIT 14
 
-static int open_proc(const struct region_env *env, const char *file,
-		     struct host_maps *maps)
+static int open_proc(const struct region_env *env, const char *file, struct host_maps *maps)
 {
 	char path[PATH_MAX];
 
@@ -25,8 +24,7 @@ static int open_proc(const struct region_env *env, const char *file,
  * smaps makes the kernel walk the page tables of every mapping before the
  * range, so this is asked only where a buffer must be cut.
  */
-uint64_t region_huge_page(const struct region_env *env, uint64_t addr,
-			  uint64_t length)
+uint64_t region_huge_page(const struct region_env *env, uint64_t addr, uint64_t length)
 {
 	struct host_maps_vma vma;
 	struct host_maps maps;
@@ -35,8 +33,7 @@ uint64_t region_huge_page(const struct region_env *env, uint64_t addr,
 	if (open_proc(env, "smaps", &maps))
 		return 0;
 	while (host_maps_next(&maps, &vma) == 1 && vma.start < addr + length)
-		if (vma.end > addr && (vma.flags & HOST_MF_HUGETLB) &&
-		    vma.page_size > largest)
+		if (vma.end > addr && (vma.flags & HOST_MF_HUGETLB) && vma.page_size > largest)
 			largest = vma.page_size;
 	host_maps_close(&maps);
 	return largest;
@@ -86,8 +83,8 @@ static void uid_map_line(const char *text, struct region_proc *proc)
 {
 	uint64_t inside, outside, count;
 
-	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside,
-		   &count) == 3 && (outside || count != UINT32_MAX))
+	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &inside, &outside, &count) == 3 &&
+	    (outside || count != UINT32_MAX))
 		proc->may_lock = false;
 }
 

@@ -49,17 +49,19 @@ static size_t search(const struct mrg_mr *mr, uint64_t offset)
 	return low;
 }
 
-static inline void fill(struct mrg_seg *seg, const struct region_piece *piece,
-			uint64_t offset, uint64_t length)
+static inline void fill(struct mrg_seg *seg, const struct region_piece *piece, uint64_t offset,
+			uint64_t length)
 {
-	*seg = (struct mrg_seg){ .wire = piece->delta + offset, .length = length,
-				 .lkey = piece->lkey, .rkey = piece->rkey };
+	*seg = (struct mrg_seg){ .wire = piece->delta + offset,
+				 .length = length,
+				 .lkey = piece->lkey,
+				 .rkey = piece->rkey };
 }
 
 /* Ranges over several pieces, pieces of odd lengths, and refusals. */
-__attribute__((noinline))
-static ssize_t keys_by_search(const struct mrg_mr *mr, uint64_t offset,
-			      uint64_t length, struct mrg_seg *segs, size_t cap)
+__attribute__((noinline)) static ssize_t keys_by_search(const struct mrg_mr *mr, uint64_t offset,
+							uint64_t length, struct mrg_seg *segs,
+							size_t cap)
 {
 	size_t first, count;
 
@@ -82,8 +84,8 @@ static ssize_t keys_by_search(const struct mrg_mr *mr, uint64_t offset,
 	return (ssize_t)count;
 }
 
-ssize_t mrg_keys(const struct mrg_mr *mr, uint64_t addr, uint64_t length,
-		 struct mrg_seg *segs, size_t cap)
+ssize_t mrg_keys(const struct mrg_mr *mr, uint64_t addr, uint64_t length, struct mrg_seg *segs,
+		 size_t cap)
 {
 	uint64_t offset = addr - mr->addr, room;
 	const struct region_piece *piece;
@@ -103,23 +105,22 @@ static bool total(const struct mrg_seg *segs, size_t count, uint64_t *sum)
 {
 	*sum = 0;
 	for (size_t i = 0; i < count; i++)
-		if (!segs[i].length ||
-		    __builtin_add_overflow(*sum, segs[i].length, sum))
+		if (!segs[i].length || __builtin_add_overflow(*sum, segs[i].length, sum))
 			return false;
 	return true;
 }
 
 /* The part of @seg from @from on, @length bytes. */
-static struct mrg_seg part(const struct mrg_seg *seg, uint64_t from,
-			   uint64_t length)
+static struct mrg_seg part(const struct mrg_seg *seg, uint64_t from, uint64_t length)
 {
-	return (struct mrg_seg){ .wire = seg->wire + from, .length = length,
-				 .lkey = seg->lkey, .rkey = seg->rkey };
+	return (struct mrg_seg){
+		.wire = seg->wire + from, .length = length, .lkey = seg->lkey, .rkey = seg->rkey
+	};
 }
 
 /* Walks both lists side by side; writes where @pairs is not NULL. */
-static size_t cut(const struct mrg_seg *local, const struct mrg_seg *remote,
-		  uint64_t length, struct mrg_seg_pair *pairs)
+static size_t cut(const struct mrg_seg *local, const struct mrg_seg *remote, uint64_t length,
+		  struct mrg_seg_pair *pairs)
 {
 	uint64_t in_local = 0, in_remote = 0;
 	size_t count = 0;
@@ -130,9 +131,8 @@ static size_t cut(const struct mrg_seg *local, const struct mrg_seg *remote,
 		if (remote->length - in_remote < step)
 			step = remote->length - in_remote;
 		if (pairs)
-			pairs[count] = (struct mrg_seg_pair){
-				part(local, in_local, step),
-				part(remote, in_remote, step) };
+			pairs[count] = (struct mrg_seg_pair){ part(local, in_local, step),
+							      part(remote, in_remote, step) };
 		count++;
 		length -= step;
 		in_local += step;
@@ -149,15 +149,13 @@ static size_t cut(const struct mrg_seg *local, const struct mrg_seg *remote,
 	return count;
 }
 
-ssize_t mrg_seg_pairs(const struct mrg_seg *local, size_t nlocal,
-		      const struct mrg_seg *remote, size_t nremote,
-		      struct mrg_seg_pair *pairs, size_t cap)
+ssize_t mrg_seg_pairs(const struct mrg_seg *local, size_t nlocal, const struct mrg_seg *remote,
+		      size_t nremote, struct mrg_seg_pair *pairs, size_t cap)
 {
 	uint64_t length, other;
 	size_t count;
 
-	if (!total(local, nlocal, &length) || !total(remote, nremote, &other) ||
-	    length != other)
+	if (!total(local, nlocal, &length) || !total(remote, nremote, &other) || length != other)
 		return -EINVAL;
 	count = cut(local, remote, length, NULL);
 	if (count <= cap)

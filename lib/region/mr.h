@@ -7,13 +7,13 @@
 
 /* Why the plan knew what it knew; describe.c has the words. */
 enum region_grounds {
-	GROUNDS_BLIND_IS_ENOUGH,	/* one MR is safe for any layout */
-	GROUNDS_LAYOUT,			/* the module showed the addresses */
+	GROUNDS_BLIND_IS_ENOUGH, /* one MR is safe for any layout */
+	GROUNDS_LAYOUT, /* the module showed the addresses */
 	GROUNDS_NO_MODULE,
 	GROUNDS_NO_LAYOUT_FEATURE,
-	GROUNDS_NO_IMPORTER,		/* no PCI function behind the device */
+	GROUNDS_NO_IMPORTER, /* no PCI function behind the device */
 	GROUNDS_LAYOUT_FAILED,
-	GROUNDS_HOST_DIRECT,		/* no IOMMU joins the pages */
+	GROUNDS_HOST_DIRECT, /* no IOMMU joins the pages */
 	GROUNDS_HOST_WINDOWS,
 };
 
@@ -23,21 +23,21 @@ enum region_grounds {
  * nobody asks for it, and its words cost more than the rest.
  */
 struct region_decision {
-	atomic_uint refs;		/* 0: part of a handle */
+	atomic_uint refs; /* 0: part of a handle */
 	_Atomic(struct mrg_plan *) plan;
-	struct mrg_plan_opts opts;	/* a plan without addresses is made from these */
+	struct mrg_plan_opts opts; /* a plan without addresses is made from these */
 	enum region_grounds grounds;
 	int grounds_error;
-	bool translated;		/* the IOMMU gives each mapping new addresses */
-	bool moves;			/* so can the exporter */
-	bool shrunk;			/* pieces were made small after an ENOMEM */
+	bool translated; /* the IOMMU gives each mapping new addresses */
+	bool moves; /* so can the exporter */
+	bool shrunk; /* pieces were made small after an ENOMEM */
 };
 
 /* One MR, as look-up needs it: two to a cache line. */
 struct region_piece {
-	uint64_t start;		/* offset in the buffer */
+	uint64_t start; /* offset in the buffer */
 	uint64_t length;
-	uint64_t delta;		/* wire address = offset in the buffer + this */
+	uint64_t delta; /* wire address = offset in the buffer + this */
 	uint32_t lkey;
 	uint32_t rkey;
 };
@@ -45,8 +45,8 @@ struct region_piece {
 struct mrg_mr {
 	/* Read by mrg_keys(), never written while others may read. */
 	uint64_t addr;
-	uint64_t length;	/* 0 once deregistration has begun */
-	uint64_t bias;		/* see region_mr_index() */
+	uint64_t length; /* 0 once deregistration has begun */
+	uint64_t bias; /* see region_mr_index() */
 	uint64_t inverse;
 	size_t count;
 	struct region_piece *pieces;
@@ -54,9 +54,9 @@ struct mrg_mr {
 	struct ibv_mr **verbs;
 	struct mrg_ctx *ctx;
 	struct region_decision *decision;
-	bool marks_pages;	/* libibverbs marks them where fork protection is on */
-	bool stuck;		/* rolled back, but MRs of it would not go */
-	struct mrg_mr *next;	/* the next stuck one */
+	bool marks_pages; /* libibverbs marks them where fork protection is on */
+	bool stuck; /* rolled back, but MRs of it would not go */
+	struct mrg_mr *next; /* the next stuck one */
 
 	/* One MR is the rule: no memory of its own for it. */
 	struct region_piece one_piece;

@@ -16,14 +16,14 @@ struct live {
 
 struct own_mark {
 	struct region_range range;
-	unsigned int users;	/* registrations that overlap it */
+	unsigned int users; /* registrations that overlap it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct own_mark *marks;
 static size_t nmarks;
-static void *registered;		/* tsearch() tree of struct live */
-static struct region_range_list left;		/* still marked after deregistration */
+static void *registered; /* tsearch() tree of struct live */
+static struct region_range_list left; /* still marked after deregistration */
 
 static int by_range(const void *a, const void *b)
 {
@@ -69,8 +69,7 @@ static void mark(struct region_range range)
 {
 	if (region_range_empty(range))
 		return;
-	madvise((void *)(uintptr_t)range.start, range.end - range.start,
-		MADV_DONTFORK);
+	madvise((void *)(uintptr_t)range.start, range.end - range.start, MADV_DONTFORK);
 }
 
 static int add_mark(struct region_range range)

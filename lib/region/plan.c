@@ -11,9 +11,9 @@
 #include "region/request.h"
 
 /* Pages of 4 GiB and more are what the walk truncates. */
-#define TRUNCATED_SHIFT	32
+#define TRUNCATED_SHIFT 32
 /* A range that crosses no multiple of this has no two blocks of such pages. */
-#define WINDOW_SHIFT	31
+#define WINDOW_SHIFT 31
 
 static bool page_bound_known(const struct mrg_plan_opts *opts)
 {
@@ -41,9 +41,8 @@ static void plan_opts(const struct region_request *req, uint64_t max_mr_size,
 	opts->page_size = req->ctx->page_size;
 	opts->strategy = req->opts.strategy;
 	opts->unit = req->opts.unit;
-	opts->max_mr_size = smaller_limit(max_mr_size,
-					  smaller_limit(req->opts.max_mr_size,
-							req->device->max_mr_size));
+	opts->max_mr_size = smaller_limit(max_mr_size, smaller_limit(req->opts.max_mr_size,
+								     req->device->max_mr_size));
 	opts->max_page_shift = req->opts.max_page_shift;
 	if (!opts->max_page_shift)
 		opts->max_page_shift = req->device->page_shift_bound;
@@ -62,16 +61,16 @@ static bool one_is_plainly_safe(const struct mrg_plan_opts *opts)
 	       opts->iova >> WINDOW_SHIFT == last >> WINDOW_SHIFT;
 }
 
-static int make(const struct region_request *req, const struct mrg_sg *sg,
-		size_t count, struct mrg_mr *mr)
+static int make(const struct region_request *req, const struct mrg_sg *sg, size_t count,
+		struct mrg_mr *mr)
 {
 	struct region_decision *d = mr->decision;
 	struct mrg_plan *plan;
 	int ret = mrg_plan_make(sg, count, &d->opts, &plan);
 
 	if (ret)
-		return region_fail(req->ctx, ret, -1, "plan", "",
-				   "No plan could be made: %s.", strerror(-ret));
+		return region_fail(req->ctx, ret, -1, "plan", "", "No plan could be made: %s.",
+				   strerror(-ret));
 	mrg_plan_free(d->plan);
 	d->plan = plan;
 	mrg_plan_pieces(plan, &mr->count);
@@ -91,8 +90,8 @@ static int plan_with_layout(const struct region_request *req, struct mrg_mr *mr)
 	struct mrg_layout layout;
 	int ret;
 
-	ret = env->dev_layout(req->ctx->dev, req->fd, &req->device->pci, req->addr,
-			      req->offset, req->length, flags, &layout);
+	ret = env->dev_layout(req->ctx->dev, req->fd, &req->device->pci, req->addr, req->offset,
+			      req->length, flags, &layout);
 	if (ret) {
 		d->grounds = GROUNDS_LAYOUT_FAILED;
 		d->grounds_error = ret;
@@ -212,8 +211,7 @@ static void start_decision(const struct region_request *req, uint64_t max_mr_siz
 		opts->walk = MRG_WALK_EXACT;
 }
 
-int region_decide(const struct region_request *req, uint64_t max_mr_size,
-		  struct mrg_mr *mr)
+int region_decide(const struct region_request *req, uint64_t max_mr_size, struct mrg_mr *mr)
 {
 	int ret;
 
@@ -225,13 +223,11 @@ int region_decide(const struct region_request *req, uint64_t max_mr_size,
 	ret = req->fd >= 0 ? plan_dmabuf(req, mr) : plan_host(req, mr);
 	if (ret || mr->count)
 		return ret;
-	return region_fail(req->ctx, -EINVAL, -1, "plan",
-			   "Change the named limit, or the range.", "%s",
-			   mrg_plan_reason(mr->decision->plan));
+	return region_fail(req->ctx, -EINVAL, -1, "plan", "Change the named limit, or the range.",
+			   "%s", mrg_plan_reason(mr->decision->plan));
 }
 
-const struct mrg_piece *region_pieces(const struct region_request *req,
-				      const struct mrg_mr *mr,
+const struct mrg_piece *region_pieces(const struct region_request *req, const struct mrg_mr *mr,
 				      struct mrg_piece *room)
 {
 	size_t count;

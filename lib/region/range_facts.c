@@ -16,8 +16,7 @@ struct region_range region_range_overlap(struct region_range a, struct region_ra
 
 int region_range_list_add(struct region_range_list *list, struct region_range range)
 {
-	struct region_range *grown = realloc(list->ranges,
-				      (list->count + 1) * sizeof(*grown));
+	struct region_range *grown = realloc(list->ranges, (list->count + 1) * sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
@@ -35,7 +34,8 @@ void region_range_list_release(struct region_range_list *list)
 /* Calls @see for each VMA that touches the range, until it fails. */
 static int each_vma(struct region_range range,
 		    int (*see)(const struct host_maps_vma *vma, struct region_range part,
-			       void *arg), void *arg)
+			       void *arg),
+		    void *arg)
 {
 	struct host_maps_vma vma;
 	struct host_maps maps;
@@ -96,16 +96,15 @@ static bool complete(const struct mrg_vma_counts *facts)
 	return !facts->vmas || (facts->mapped && facts->page_size);
 }
 
-int region_range_facts(struct mrg_dev *dev, struct region_range range,
-		struct mrg_vma_counts *facts, struct region_range_ends *ends)
+int region_range_facts(struct mrg_dev *dev, struct region_range range, struct mrg_vma_counts *facts,
+		       struct region_range_ends *ends)
 {
 	struct seen seen = { .range = range, .facts = facts, .ends = { .known = true } };
 	int ret;
 
 	if (ends)
 		*ends = (struct region_range_ends){ .known = false };
-	if (dev && !mrg_dev_vma(dev, 0, range.start, range.end, facts) &&
-	    complete(facts))
+	if (dev && !mrg_dev_vma(dev, 0, range.start, range.end, facts) && complete(facts))
 		return 0;
 	memset(facts, 0, sizeof(*facts));
 	ret = each_vma(range, add_facts, &seen);

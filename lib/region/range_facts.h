@@ -20,7 +20,7 @@ struct region_range_list {
 /* Whether the VMA of a range's first page, and that of its last, may be one
  * that was never written. */
 struct region_range_ends {
-	bool known;		/* by the same reading; not so where the module gave the counts */
+	bool known; /* by the same reading; not so where the module gave the counts */
 	bool start_unwritten;
 	bool end_unwritten;
 };
@@ -36,8 +36,8 @@ struct region_range_ends {
  *
  * Return: 0; -errno where neither can be read.
  */
-int region_range_facts(struct mrg_dev *dev, struct region_range range,
-		struct mrg_vma_counts *facts, struct region_range_ends *ends);
+int region_range_facts(struct mrg_dev *dev, struct region_range range, struct mrg_vma_counts *facts,
+		       struct region_range_ends *ends);
 
 /**
  * region_range_marked() - the parts of a range that are VM_DONTCOPY, by smaps

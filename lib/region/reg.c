@@ -12,42 +12,40 @@
  * Behind an IOMMU that translates, one mapping can be larger than what is left
  * in one piece of its address space, and pieces of this size still fit.
  */
-#define SMALL_PIECE	(1ULL << 30)
+#define SMALL_PIECE (1ULL << 30)
 
 /*
  * An on-demand registration meets EAGAIN where an invalidation came in between
  * (mmu_interval_read_retry), which passes.  Any other EAGAIN does not: it is
  * madvise() at the VMA limit, and asking again makes libibverbs forget marks.
  */
-#define TRIES		8
-#define FIRST_WAIT_NS	500000L
+#define TRIES 8
+#define FIRST_WAIT_NS 500000L
 
 static int verbs_errno(void)
 {
 	return errno ? -errno : -EIO;
 }
 
-static struct ibv_mr *call_verbs(const struct region_request *req,
-				 const struct mrg_piece *piece)
+static struct ibv_mr *call_verbs(const struct region_request *req, const struct mrg_piece *piece)
 {
 	const struct region_env *env = req->ctx->env;
 
 	errno = 0;
 	if (req->fd >= 0)
-		return env->reg_dmabuf(req->pd, req->offset + piece->offset,
-				       piece->length, piece->iova, req->fd,
-				       req->access);
-	return env->reg(req->pd, (void *)(uintptr_t)(req->addr + piece->offset),
-			piece->length, req->access);
+		return env->reg_dmabuf(req->pd, req->offset + piece->offset, piece->length,
+				       piece->iova, req->fd, req->access);
+	return env->reg(req->pd, (void *)(uintptr_t)(req->addr + piece->offset), piece->length,
+			req->access);
 }
 
-static int call_until_settled(const struct region_request *req,
-			      const struct mrg_piece *piece, struct ibv_mr **mr)
+static int call_until_settled(const struct region_request *req, const struct mrg_piece *piece,
+			      struct ibv_mr **mr)
 {
 	struct timespec wait = { .tv_nsec = FIRST_WAIT_NS };
 	bool passes = req->access & IBV_ACCESS_ON_DEMAND;
 
-	for (int try = 1; ; try++) {
+	for (int try = 1;; try++) {
 		*mr = call_verbs(req, piece);
 		if (*mr)
 			return 0;
@@ -60,9 +58,8 @@ static int call_until_settled(const struct region_request *req,
 
 /* Memory whose pages libibverbs may mark.  Returns 1 where the guard refused,
  * and wrote @error. */
-static int register_marked(const struct region_request *req,
-			   const struct mrg_piece *piece, struct ibv_mr **mr,
-			   struct mrg_error *error)
+static int register_marked(const struct region_request *req, const struct mrg_piece *piece,
+			   struct ibv_mr **mr, struct mrg_error *error)
 {
 	struct mrg_vma_guard *guard = req->ctx->guard;
 	uint64_t addr = req->addr + piece->offset;
@@ -81,8 +78,8 @@ static int dereg_piece(const struct mrg_mr *mr, size_t i)
 	int err = mr->ctx->env->dereg(mr->verbs[i]);
 
 	if (mr->marks_pages)
-		region_vma_guard_after_dereg(mr->ctx->guard, mr->addr + piece->start,
-					  piece->length, -err);
+		region_vma_guard_after_dereg(mr->ctx->guard, mr->addr + piece->start, piece->length,
+					     -err);
 	return err;
 }
 
@@ -176,8 +173,7 @@ void region_stuck_drop(struct mrg_ctx *ctx)
 /* Takes back what is registered, and tells why it went no further.  Returns 1
  * where smaller pieces are worth a try. */
 static int give_up(const struct region_request *req, struct mrg_mr *mr,
-		   const struct mrg_piece *pieces, size_t failed, int code,
-		   bool may_shrink)
+		   const struct mrg_piece *pieces, size_t failed, int code, bool may_shrink)
 {
 	const struct mrg_piece *piece = &pieces[failed];
 	struct region_proc proc = { 0 };
@@ -191,8 +187,7 @@ static int give_up(const struct region_request *req, struct mrg_mr *mr,
 	return region_explain(req, code, failed, piece, &proc);
 }
 
-static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
-			   bool may_shrink)
+static int register_pieces(const struct region_request *req, struct mrg_mr *mr, bool may_shrink)
 {
 	size_t count = mr->count;
 	struct mrg_piece room;
@@ -202,12 +197,10 @@ static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
 
 	if (ret)
 		return region_fail(req->ctx, ret, -1, "register", "",
-				   "There is no memory for a handle of %zu MRs.",
-				   count);
+				   "There is no memory for a handle of %zu MRs.", count);
 	for (size_t i = 0; i < count; i++) {
 		if (mr->marks_pages)
-			ret = register_marked(req, &pieces[i], &mr->verbs[i],
-					      &refusal);
+			ret = register_marked(req, &pieces[i], &mr->verbs[i], &refusal);
 		else
 			ret = call_until_settled(req, &pieces[i], &mr->verbs[i]);
 		if (ret < 0)
@@ -223,8 +216,7 @@ static int register_pieces(const struct region_request *req, struct mrg_mr *mr,
 
 static bool translates(const struct region_request *req, const struct mrg_mr *mr)
 {
-	return mr->decision->translated ||
-	       req->device->iommu == MRG_IOMMU_MODE_TRANSLATED;
+	return mr->decision->translated || req->device->iommu == MRG_IOMMU_MODE_TRANSLATED;
 }
 
 static int plan_and_register(const struct region_request *req, struct mrg_mr *mr)
@@ -274,13 +266,15 @@ static int reg(const struct region_request *req, struct mrg_mr **out)
 	return 0;
 }
 
-int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd,
-		   const struct mrg_dmabuf *buf, uint64_t addr, uint64_t length,
-		   int access, const struct mrg_reg_opts *opts,
+int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd, const struct mrg_dmabuf *buf,
+		   uint64_t addr, uint64_t length, int access, const struct mrg_reg_opts *opts,
 		   struct mrg_mr **mr)
 {
-	struct region_request req = { .ctx = ctx, .pd = pd, .fd = buf->fd,
-				      .addr = addr, .length = length,
+	struct region_request req = { .ctx = ctx,
+				      .pd = pd,
+				      .fd = buf->fd,
+				      .addr = addr,
+				      .length = length,
 				      .access = access };
 	int ret = region_check(&req, opts);
 
@@ -289,11 +283,14 @@ int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd,
 	return ret ? ret : reg(&req, mr);
 }
 
-int mrg_reg(struct mrg_ctx *ctx, struct ibv_pd *pd, void *addr, size_t length,
-	    int access, const struct mrg_reg_opts *opts, struct mrg_mr **mr)
+int mrg_reg(struct mrg_ctx *ctx, struct ibv_pd *pd, void *addr, size_t length, int access,
+	    const struct mrg_reg_opts *opts, struct mrg_mr **mr)
 {
-	struct region_request req = { .ctx = ctx, .pd = pd, .fd = -1,
-				      .addr = (uintptr_t)addr, .length = length,
+	struct region_request req = { .ctx = ctx,
+				      .pd = pd,
+				      .fd = -1,
+				      .addr = (uintptr_t)addr,
+				      .length = length,
 				      .access = access };
 	int ret = region_check(&req, opts);
 
@@ -309,10 +306,11 @@ int mrg_dereg(struct mrg_mr *mr)
 	mr->length = 0;
 	ret = dereg_all(mr, mr->count);
 	if (ret)
-		return region_fail(mr->ctx, ret, (int)mr->count - 1, "deregister",
-				   "Destroy what is bound to the MR (memory windows), and call again.",
-				   "ibv_dereg_mr of piece %zu answered %s; it and those before it are still registered.",
-				   mr->count - 1, strerror(-ret));
+		return region_fail(
+			mr->ctx, ret, (int)mr->count - 1, "deregister",
+			"Destroy what is bound to the MR (memory windows), and call again.",
+			"ibv_dereg_mr of piece %zu answered %s; it and those before it are still registered.",
+			mr->count - 1, strerror(-ret));
 	mr_free(mr);
 	return 0;
 }

@@ -12,27 +12,24 @@ struct region_request {
 	struct mrg_ctx *ctx;
 	struct ibv_pd *pd;
 	const struct region_device *device;
-	int fd;			/* the DMA-BUF; -1: ordinary memory */
+	int fd; /* the DMA-BUF; -1: ordinary memory */
 	uint64_t addr;
 	uint64_t length;
-	uint64_t offset;	/* of @addr in the DMA-BUF */
+	uint64_t offset; /* of @addr in the DMA-BUF */
 	int access;
-	int first_error;	/* -errno of a try in larger pieces; 0: this is the first */
+	int first_error; /* -errno of a try in larger pieces; 0: this is the first */
 	struct mrg_reg_opts opts;
 };
 
 /* Each returns 0, or -errno with the failure kept for mrg_last_error(). */
 int region_check(struct region_request *req, const struct mrg_reg_opts *opts);
-int region_check_dmabuf(struct region_request *req,
-			const struct mrg_dmabuf *buf);
+int region_check_dmabuf(struct region_request *req, const struct mrg_dmabuf *buf);
 
 /* Decides: sets mr's decision and count.  @max_mr_size: 0, or a further limit. */
-int region_decide(const struct region_request *req, uint64_t max_mr_size,
-		  struct mrg_mr *mr);
+int region_decide(const struct region_request *req, uint64_t max_mr_size, struct mrg_mr *mr);
 
 /* The MRs to make.  @room is for the one that no plan was made for. */
-const struct mrg_piece *region_pieces(const struct region_request *req,
-				      const struct mrg_mr *mr,
+const struct mrg_piece *region_pieces(const struct region_request *req, const struct mrg_mr *mr,
 				      struct mrg_piece *room);
 
 /*
@@ -41,8 +38,7 @@ const struct mrg_piece *region_pieces(const struct region_request *req,
  */
 struct region_decision *region_seen_find(const struct region_request *req,
 					 const struct mrg_plan_opts *opts);
-void region_seen_add(const struct region_request *req,
-		     const struct mrg_plan_opts *opts,
+void region_seen_add(const struct region_request *req, const struct mrg_plan_opts *opts,
 		     struct region_decision *decision);
 void region_seen_drop_all(struct mrg_ctx *ctx);
 
@@ -51,9 +47,9 @@ void region_seen_drop_all(struct mrg_ctx *ctx);
  * pieces still count against the limits.
  */
 struct region_proc {
-	uint64_t memlock;	/* RLIMIT_MEMLOCK, UINT64_MAX: no limit */
-	uint64_t pinned;	/* VmPin: what the kernel holds against it */
-	bool may_lock;		/* CAP_IPC_LOCK where the kernel honours it */
+	uint64_t memlock; /* RLIMIT_MEMLOCK, UINT64_MAX: no limit */
+	uint64_t pinned; /* VmPin: what the kernel holds against it */
+	bool may_lock; /* CAP_IPC_LOCK where the kernel honours it */
 	uint64_t vmas;
 	uint64_t vma_limit;
 	bool known;
@@ -61,14 +57,12 @@ struct region_proc {
 void region_proc_read(const struct region_env *env, struct region_proc *proc);
 
 /* Whether memlock or the VMA limit, which no smaller piece helps, fits. */
-bool region_limit_hit(const struct region_request *req,
-		      const struct mrg_piece *piece, int code,
+bool region_limit_hit(const struct region_request *req, const struct mrg_piece *piece, int code,
 		      const struct region_proc *proc);
 int region_explain(const struct region_request *req, int code, size_t index,
 		   const struct mrg_piece *piece, const struct region_proc *proc);
 
 /* Largest page of hugetlb memory in the range, 0 where it is ordinary. */
-uint64_t region_huge_page(const struct region_env *env, uint64_t addr,
-			  uint64_t length);
+uint64_t region_huge_page(const struct region_env *env, uint64_t addr, uint64_t length);
 
 #endif

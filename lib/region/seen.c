@@ -13,7 +13,7 @@
 
 #include "region/request.h"
 
-#define SEEN	16
+#define SEEN 16
 
 struct seen_entry {
 	struct region_dmabuf_id id;
@@ -29,11 +29,9 @@ struct region_seen {
 };
 
 static bool same(const struct seen_entry *e, const struct region_dmabuf_id *id,
-		 const struct region_request *req,
-		 const struct mrg_plan_opts *opts)
+		 const struct region_request *req, const struct mrg_plan_opts *opts)
 {
-	return e->decision && !memcmp(&e->id, id, sizeof(*id)) &&
-	       e->device == req->device &&
+	return e->decision && !memcmp(&e->id, id, sizeof(*id)) && e->device == req->device &&
 	       e->offset == req->offset && !memcmp(&e->opts, opts, sizeof(*opts));
 }
 
@@ -56,8 +54,7 @@ struct region_decision *region_seen_find(const struct region_request *req,
 	return found;
 }
 
-void region_seen_add(const struct region_request *req,
-		     const struct mrg_plan_opts *opts,
+void region_seen_add(const struct region_request *req, const struct mrg_plan_opts *opts,
 		     struct region_decision *decision)
 {
 	struct mrg_ctx *ctx = req->ctx;
@@ -65,8 +62,7 @@ void region_seen_add(const struct region_request *req,
 	struct region_dmabuf_id id;
 	struct seen_entry *e;
 
-	if (decision->translated || decision->moves ||
-	    !ctx->env->dmabuf_id(req->fd, &id))
+	if (decision->translated || decision->moves || !ctx->env->dmabuf_id(req->fd, &id))
 		return;
 	pthread_mutex_lock(&ctx->lock);
 	if (!ctx->seen)
@@ -74,8 +70,10 @@ void region_seen_add(const struct region_request *req,
 	if (ctx->seen) {
 		e = &ctx->seen->entries[ctx->seen->next++ % SEEN];
 		old = e->decision;
-		*e = (struct seen_entry){ .id = id, .device = req->device,
-					  .offset = req->offset, .opts = *opts,
+		*e = (struct seen_entry){ .id = id,
+					  .device = req->device,
+					  .offset = req->offset,
+					  .opts = *opts,
 					  .decision = decision };
 		atomic_fetch_add(&decision->refs, 1);
 	}

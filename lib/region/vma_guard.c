@@ -26,7 +26,7 @@ struct mrg_vma_guard {
 };
 
 int region_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
-		       enum mrg_fork_policy policy, uint64_t floor)
+			  enum mrg_fork_policy policy, uint64_t floor)
 {
 	struct mrg_vma_guard *guard;
 	struct mrg_fork_info info;
@@ -52,16 +52,14 @@ void region_vma_guard_close(struct mrg_vma_guard *guard)
 	free(guard);
 }
 
-__attribute__((format(printf, 4, 5)))
-static int refuse(struct mrg_error *err, int code, const char *remedy,
-		  const char *cause, ...)
+__attribute__((format(printf, 4, 5))) static int refuse(struct mrg_error *err, int code,
+							const char *remedy, const char *cause, ...)
 {
 	va_list args;
 
 	if (!err)
 		return code;
-	*err = (struct mrg_error){ .code = code, .piece = -1,
-				   .stage = "check range" };
+	*err = (struct mrg_error){ .code = code, .piece = -1, .stage = "check range" };
 	va_start(args, cause);
 	vsnprintf(err->cause, sizeof(err->cause), cause, args);
 	va_end(args);
@@ -70,8 +68,7 @@ static int refuse(struct mrg_error *err, int code, const char *remedy,
 }
 
 /* libibverbs rounds outwards to pages. */
-static struct region_range pages_of(const struct mrg_vma_guard *guard, uint64_t addr,
-			     uint64_t len)
+static struct region_range pages_of(const struct mrg_vma_guard *guard, uint64_t addr, uint64_t len)
 {
 	return (struct region_range){
 		.start = addr & ~(guard->page - 1),
@@ -100,18 +97,19 @@ static int check_range(struct mrg_vma_guard *guard, struct region_range range,
 	uint64_t length = range.end - range.start;
 
 	if (facts->mapped < length)
-		return refuse(err, -EFAULT,
-			      "Register only mapped memory. GPU memory need not have a CPU mapping: export it with mrg_gpu_export() and register that with mrg_reg_dmabuf().",
-			      "Of the %" PRIu64 " bytes from 0x%" PRIx64
-			      " only %" PRIu64 " are mapped: the range has a hole.",
-			      length, range.start, facts->mapped);
+		return refuse(
+			err, -EFAULT,
+			"Register only mapped memory. GPU memory need not have a CPU mapping: export it with mrg_gpu_export() and register that with mrg_reg_dmabuf().",
+			"Of the %" PRIu64 " bytes from 0x%" PRIx64 " only %" PRIu64
+			" are mapped: the range has a hole.",
+			length, range.start, facts->mapped);
 	if (cuts_huge_page(guard, range, facts))
-		return refuse(err, -EINVAL,
-			      "Align the buffer to its huge pages, or set RDMAV_HUGEPAGES_SAFE=1 before the process starts.",
-			      "The range 0x%" PRIx64 " to 0x%" PRIx64
-			      " cuts huge pages of %" PRIu64
-			      " bytes, which fork protection cannot mark in part.",
-			      range.start, range.end, facts->page_size);
+		return refuse(
+			err, -EINVAL,
+			"Align the buffer to its huge pages, or set RDMAV_HUGEPAGES_SAFE=1 before the process starts.",
+			"The range 0x%" PRIx64 " to 0x%" PRIx64 " cuts huge pages of %" PRIu64
+			" bytes, which fork protection cannot mark in part.",
+			range.start, range.end, facts->page_size);
 	return 0;
 }
 
@@ -161,11 +159,12 @@ static int enter(struct region_range range, bool dontcopy, struct mrg_error *err
 			      "Which pages of 0x%" PRIx64 " to 0x%" PRIx64
 			      " are marked already cannot be found out: %s.",
 			      range.start, range.end, strerror(-ret));
-	return refuse(err, ret,
-		      "Register the whole mapping, or the memory as a DMA-BUF (mrg_reg_dmabuf), or do without fork protection.",
-		      "The range 0x%" PRIx64 " to 0x%" PRIx64
-		      " is part of a device mapping that fork never copies; deregistration would cut it for good.",
-		      range.start, range.end);
+	return refuse(
+		err, ret,
+		"Register the whole mapping, or the memory as a DMA-BUF (mrg_reg_dmabuf), or do without fork protection.",
+		"The range 0x%" PRIx64 " to 0x%" PRIx64
+		" is part of a device mapping that fork never copies; deregistration would cut it for good.",
+		range.start, range.end);
 }
 
 static int before_mark(struct mrg_vma_guard *guard, struct region_range range,
@@ -193,8 +192,8 @@ int region_vma_guard_room(struct mrg_vma_guard *guard, struct mrg_error *err)
 	return guard ? region_headroom_check(&guard->room, 0, err) : 0;
 }
 
-int region_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr,
-			     uint64_t len, struct mrg_error *err)
+int region_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr, uint64_t len,
+				struct mrg_error *err)
 {
 	if (!guard)
 		return 0;
@@ -225,8 +224,8 @@ static void check_counts(struct region_range range, int result)
 		region_fork_distrust();
 }
 
-void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
-			     uint64_t len, int result)
+void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr, uint64_t len,
+				int result)
 {
 	struct region_range range;
 
@@ -241,8 +240,8 @@ void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
 	check_counts(range, result);
 }
 
-void region_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr,
-			       uint64_t len, int result)
+void region_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr, uint64_t len,
+				  int result)
 {
 	struct region_range range;
 

@@ -30,7 +30,7 @@ struct mrg_vma_guard;
  * be switched on is no failure here: mrg_fork_query() tells.
  */
 int region_vma_guard_open(struct mrg_vma_guard **out, struct mrg_dev *dev,
-		       enum mrg_fork_policy policy, uint64_t floor);
+			  enum mrg_fork_policy policy, uint64_t floor);
 void region_vma_guard_close(struct mrg_vma_guard *guard);
 
 /**
@@ -50,19 +50,18 @@ int region_vma_guard_room(struct mrg_vma_guard *guard, struct mrg_error *err);
  * -EINVAL (cuts a huge page), -EBUSY (part of a device mapping that is
  * VM_DONTCOPY by nature), -ENOMEM.
  */
-int region_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr,
-			     uint64_t len, struct mrg_error *err);
+int region_vma_guard_before_reg(struct mrg_vma_guard *guard, uint64_t addr, uint64_t len,
+				struct mrg_error *err);
 /** region_vma_guard_after_reg() - after ibv_reg_mr(), also where it failed;
  *  @result is 0 or -errno */
-void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr,
-			     uint64_t len, int result);
+void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr, uint64_t len,
+				int result);
 /** region_vma_guard_after_dereg() - after ibv_dereg_mr(); @result is 0 or -errno */
-void region_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr,
-			       uint64_t len, int result);
+void region_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr, uint64_t len,
+				  int result);
 
 /** region_vma_guard_headroom() - VMAs left, and for how long.  Return: 0, or
  *  -errno of reading the count */
-int region_vma_guard_headroom(struct mrg_vma_guard *guard,
-			   struct mrg_headroom *out);
+int region_vma_guard_headroom(struct mrg_vma_guard *guard, struct mrg_headroom *out);
 
 #endif

@@ -4,10 +4,10 @@
 
 #include "registry/arena.h"
 
-#define CHUNK_MIN	(64u << 10)
-#define CHUNK_MAX	(8u << 20)
-#define HUGE		(2u << 20)
-#define LINE		64u
+#define CHUNK_MIN (64u << 10)
+#define CHUNK_MAX (8u << 20)
+#define HUGE (2u << 20)
+#define LINE 64u
 
 struct arena_chunk {
 	struct arena_chunk *next;
@@ -18,7 +18,7 @@ struct arena_chunk {
 void registry_arena_init(struct registry_arena *arena, size_t block)
 {
 	*arena = (struct registry_arena){ .block = (block + LINE - 1) / LINE * LINE,
-				 .next_chunk = CHUNK_MIN };
+					  .next_chunk = CHUNK_MIN };
 }
 
 /* Large ones start at a huge page's border; small ones are for few buffers. */
@@ -28,8 +28,8 @@ static int add_chunk(struct registry_arena *arena)
 	struct arena_chunk *chunk;
 	char *mapping, *start;
 
-	mapping = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mapping = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
 	if (mapping == MAP_FAILED)
 		return -1;
 	start = mapping;

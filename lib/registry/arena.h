@@ -12,11 +12,11 @@
 struct arena_chunk;
 
 struct registry_arena {
-	size_t block;		/* bytes, a multiple of 64 */
-	size_t next_chunk;	/* bytes of the next one */
+	size_t block; /* bytes, a multiple of 64 */
+	size_t next_chunk; /* bytes of the next one */
 	struct arena_chunk *chunks;
-	char *fresh, *end;	/* never used yet */
-	void *free;		/* given back, linked by their first word */
+	char *fresh, *end; /* never used yet */
+	void *free; /* given back, linked by their first word */
 };
 
 void registry_arena_init(struct registry_arena *arena, size_t block);

@@ -21,8 +21,7 @@
 #include "gpu/driver.h"
 #include "base/opts.h"
 
-#define DEFAULT_ACCESS \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+#define DEFAULT_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
 /* A call of mrg_buffer_register(), checked. */
 struct demand {
@@ -34,8 +33,7 @@ struct demand {
 
 static uint64_t all_devices(const struct mrg_registry *registry)
 {
-	return registry->device_count == 64 ? UINT64_MAX :
-		(1ull << registry->device_count) - 1;
+	return registry->device_count == 64 ? UINT64_MAX : (1ull << registry->device_count) - 1;
 }
 
 static int bad_demand(const struct mrg_registry *registry, const char *what)
@@ -59,8 +57,8 @@ static int check_protocols(struct mrg_registry *registry, struct demand *demand,
 		return bad_demand(registry, "a device is asked for that the registry has not");
 	if (demand->protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS) && !demand->devices)
 		return gpu_fail(registry, -EOPNOTSUPP, "check options",
-				    "open the registry with devices",
-				    "verbs are asked for, and the registry has no device");
+				"open the registry with devices",
+				"verbs are asked for, and the registry has no device");
 	return 0;
 }
 
@@ -75,8 +73,8 @@ static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t l
 		return bad_demand(registry, "the length is 0");
 	if (addr > UINT64_MAX - (length - 1))
 		return gpu_fail(registry, -ERANGE, "check options", "",
-				    "%#llx and %#llx bytes overflow",
-				    (unsigned long long)addr, (unsigned long long)length);
+				"%#llx and %#llx bytes overflow", (unsigned long long)addr,
+				(unsigned long long)length);
 	memset(&demand->request, 0, sizeof(demand->request));
 	demand->request.addr = addr;
 	demand->request.length = length;
@@ -129,7 +127,7 @@ static uint64_t entries_of(const struct mrg_buffer *buffer)
 static struct registry_index_range range_of(struct mrg_buffer *buffer, uint64_t have)
 {
 	return (struct registry_index_range){ buffer->addr, buffer->addr + (buffer->length - 1),
-				     buffer, have };
+					      buffer, have };
 }
 
 /* What look-ups are told of the record. */
@@ -146,8 +144,7 @@ static bool is_live(const struct mrg_buffer *buffer, const void *arg)
 	return buffer->cold->state == BUFFER_LIVE;
 }
 
-static bool is_being_made(const struct mrg_registry *registry, uint64_t addr,
-			  uint64_t length)
+static bool is_being_made(const struct mrg_registry *registry, uint64_t addr, uint64_t length)
 {
 	for (const struct mrg_buffer *at = registry->making; at; at = at->cold->next)
 		if (at->addr == addr && at->length == length)
@@ -156,16 +153,14 @@ static bool is_being_made(const struct mrg_registry *registry, uint64_t addr,
 }
 
 /* The record of this range, which nobody is changing; NULL: there is none. */
-static struct mrg_buffer *find_record(struct mrg_registry *registry, uint64_t addr,
-				      uint64_t length)
+static struct mrg_buffer *find_record(struct mrg_registry *registry, uint64_t addr, uint64_t length)
 {
 	struct mrg_buffer *buffer;
 
 	for (;;) {
 		buffer = registry_index_exact(&registry->index, addr, addr + (length - 1), is_live,
-				     NULL);
-		if (buffer ? !buffer->cold->changing :
-			     !is_being_made(registry, addr, length))
+					      NULL);
+		if (buffer ? !buffer->cold->changing : !is_being_made(registry, addr, length))
 			return buffer;
 		wait_for_change(registry);
 	}
@@ -185,8 +180,7 @@ static void note_wanted(struct mrg_buffer *buffer, uint32_t protocols, uint64_t 
 
 /* ---- registering ---- */
 
-static struct mrg_buffer *make_record(struct mrg_registry *registry,
-				      const struct demand *demand)
+static struct mrg_buffer *make_record(struct mrg_registry *registry, const struct demand *demand)
 {
 	size_t hot = registry_hot_bytes(registry);
 	struct mrg_buffer *buffer = registry_arena_take(&registry->index.records);
@@ -213,8 +207,7 @@ static int keep_lazy(struct mrg_buffer *buffer, const struct demand *demand)
 	if (!ret)
 		return 0;
 	return gpu_fail(buffer->registry, ret, "keep request", "",
-			    "what the lazy protocols need could not be kept: %s",
-			    strerror(-ret));
+			"what the lazy protocols need could not be kept: %s", strerror(-ret));
 }
 
 static int fill_record(struct mrg_buffer *buffer, struct demand *demand)
@@ -237,7 +230,7 @@ static int show_record(struct mrg_buffer *buffer, const struct demand *demand)
 	ret = registry_index_insert(&registry->index, &range);
 	if (ret)
 		return gpu_fail(registry, ret, "keep record", "",
-				    "no memory for the registry's index");
+				"no memory for the registry's index");
 	buffer->cold->state = BUFFER_LIVE;
 	buffer->cold->registrations = 1;
 	note_wanted(buffer, demand->protocols, demand->devices);
@@ -271,8 +264,7 @@ static int register_new(struct mrg_registry *registry, struct demand *demand,
 	int ret;
 
 	if (!buffer)
-		return gpu_fail(registry, -ENOMEM, "keep record", "",
-				    "no memory for a record");
+		return gpu_fail(registry, -ENOMEM, "keep record", "", "no memory for a record");
 	push(&registry->making, buffer);
 	pthread_mutex_unlock(&registry->lock);
 	ret = fill_record(buffer, demand);
@@ -295,12 +287,12 @@ static int register_new(struct mrg_registry *registry, struct demand *demand,
 
 static int other_access(const struct mrg_buffer *buffer, int access)
 {
-	return gpu_fail(buffer->registry, -EEXIST, "check options",
-			    "register it with the same access, or unregister it first",
-			    "%#llx, %#llx bytes are registered with access %#x already, and %#x is asked for",
-			    (unsigned long long)buffer->addr,
-			    (unsigned long long)buffer->length,
-			    (unsigned int)buffer->cold->access, (unsigned int)access);
+	return gpu_fail(
+		buffer->registry, -EEXIST, "check options",
+		"register it with the same access, or unregister it first",
+		"%#llx, %#llx bytes are registered with access %#x already, and %#x is asked for",
+		(unsigned long long)buffer->addr, (unsigned long long)buffer->length,
+		(unsigned int)buffer->cold->access, (unsigned int)access);
 }
 
 /* Adds what the record lacks; it has a registration, and so stays. */
@@ -323,8 +315,7 @@ static int change_record(struct mrg_buffer *buffer, struct registry_request *req
 	return ret;
 }
 
-static int register_again(struct mrg_buffer *buffer, struct demand *demand,
-			  struct mrg_buffer **out)
+static int register_again(struct mrg_buffer *buffer, struct demand *demand, struct mrg_buffer **out)
 {
 	int ret;
 
@@ -332,8 +323,8 @@ static int register_again(struct mrg_buffer *buffer, struct demand *demand,
 		return other_access(buffer, demand->request.access);
 	ret = keep_lazy(buffer, demand);
 	if (!ret)
-		ret = change_record(buffer, &demand->request,
-				    demand->protocols & ~demand->lazy, demand->devices);
+		ret = change_record(buffer, &demand->request, demand->protocols & ~demand->lazy,
+				    demand->devices);
 	if (ret)
 		return ret;
 	note_wanted(buffer, demand->protocols, demand->devices);
@@ -356,8 +347,7 @@ int mrg_buffer_register(struct mrg_registry *registry, uint64_t addr, uint64_t l
 		return ret;
 	pthread_mutex_lock(&registry->lock);
 	buffer = find_record(registry, addr, length);
-	ret = buffer ? register_again(buffer, &demand, out) :
-		       register_new(registry, &demand, out);
+	ret = buffer ? register_again(buffer, &demand, out) : register_new(registry, &demand, out);
 	pthread_mutex_unlock(&registry->lock);
 	return ret;
 }
@@ -383,13 +373,13 @@ static int require(struct mrg_buffer *buffer, uint32_t protocols)
 		wait_for_change(buffer->registry);
 	if (cold->state != BUFFER_LIVE)
 		return gpu_fail(buffer->registry, -EBUSY, "check buffer", "",
-				    "the buffer is being unregistered");
+				"the buffer is being unregistered");
 	protocols = protocols ? protocols : cold->wanted;
 	if (lacks_protocol(buffer, protocols))
 		return gpu_fail(buffer->registry, -ENOPROTOOPT, "check buffer",
-				    "register it for that protocol",
-				    "the buffer is registered for protocols %#x, and %#x are asked for",
-				    cold->wanted, protocols);
+				"register it for that protocol",
+				"the buffer is registered for protocols %#x, and %#x are asked for",
+				cold->wanted, protocols);
 	if (!cold->lazy)
 		return 0;
 	ret = change_record(buffer, cold->lazy, protocols, cold->wanted_devices);
@@ -448,10 +438,10 @@ static int still_held(struct mrg_buffer *buffer, int code)
 	uint32_t users = atomic_load(&buffer->users) & ~BUFFER_CLOSED;
 
 	return gpu_fail(buffer->registry, code, "wait for transfers",
-			    "let them end, or cancel them, and unregister again",
-			    "%#llx, %#llx bytes are held %u times still",
-			    (unsigned long long)buffer->addr,
-			    (unsigned long long)buffer->length, users);
+			"let them end, or cancel them, and unregister again",
+			"%#llx, %#llx bytes are held %u times still",
+			(unsigned long long)buffer->addr, (unsigned long long)buffer->length,
+			users);
 }
 
 static void reopen(struct mrg_buffer *buffer)
@@ -499,7 +489,7 @@ static int withdraw(struct mrg_buffer *buffer, uint32_t timeout_ms)
 	if (ret) {
 		reopen(buffer);
 		return gpu_fail(registry, ret, "forget record", "",
-				    "no memory for the registry's index");
+				"no memory for the registry's index");
 	}
 	registry->stats.buffers--;
 	registry->stats.registrations--;

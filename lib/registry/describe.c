@@ -36,8 +36,8 @@ static int describe_pieces(const struct mrg_buffer *buffer, const void *entry,
 	return 0;
 }
 
-static int describe_device(const struct mrg_buffer *buffer, size_t index,
-			   const void *entry, struct mrg_desc_device *out)
+static int describe_device(const struct mrg_buffer *buffer, size_t index, const void *entry,
+			   struct mrg_desc_device *out)
 {
 	const struct registry_device *device = &buffer->registry->devices[index];
 
@@ -94,8 +94,8 @@ static int describe_shares(const struct mrg_buffer *buffer, uint32_t protocols,
 		return -ENOMEM;
 	for (int i = MRG_PROTO_VERBS + 1; i < MRG_PROTO_COUNT && !ret; i++) {
 		enum mrg_protocol protocol = (enum mrg_protocol)i;
-		const void *entry = registry_buffer_entry(buffer, registry_slot(buffer->registry,
-								       protocol, 0));
+		const void *entry =
+			registry_buffer_entry(buffer, registry_slot(buffer->registry, protocol, 0));
 
 		if (entry && protocols & MRG_PROTO_BIT(protocol))
 			ret = describe_share(buffer, entry, protocol,
@@ -123,8 +123,7 @@ static int describe_all(const struct mrg_buffer *buffer, uint32_t protocols,
 	return ret;
 }
 
-int mrg_buffer_describe(struct mrg_buffer *buffer, uint32_t protocols,
-			struct mrg_descriptor *desc)
+int mrg_buffer_describe(struct mrg_buffer *buffer, uint32_t protocols, struct mrg_descriptor *desc)
 {
 	struct mrg_descriptor made = { 0 };
 	int ret = mrg_buffer_require(buffer, protocols);
@@ -135,8 +134,7 @@ int mrg_buffer_describe(struct mrg_buffer *buffer, uint32_t protocols,
 	if (ret) {
 		mrg_descriptor_release(&made);
 		return gpu_fail(buffer->registry, ret, "describe buffer", "",
-				    "the descriptor could not be made: %s",
-				    strerror(-ret));
+				"the descriptor could not be made: %s", strerror(-ret));
 	}
 	*desc = made;
 	return 0;

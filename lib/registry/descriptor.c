@@ -9,12 +9,9 @@
 #include "share/socket.h"
 
 static const char *const names[MRG_PROTO_COUNT] = {
-	[MRG_PROTO_NONE] = "none",
-	[MRG_PROTO_VERBS] = "verbs",
-	[MRG_PROTO_CUDA_VMM] = "cuda-vmm",
-	[MRG_PROTO_HIP_VMM] = "hip-vmm",
-	[MRG_PROTO_CUDA_IPC] = "cuda-ipc",
-	[MRG_PROTO_HIP_IPC] = "hip-ipc",
+	[MRG_PROTO_NONE] = "none",	   [MRG_PROTO_VERBS] = "verbs",
+	[MRG_PROTO_CUDA_VMM] = "cuda-vmm", [MRG_PROTO_HIP_VMM] = "hip-vmm",
+	[MRG_PROTO_CUDA_IPC] = "cuda-ipc", [MRG_PROTO_HIP_IPC] = "hip-ipc",
 	[MRG_PROTO_HOST_SHM] = "host-shm",
 };
 
@@ -60,9 +57,8 @@ static size_t piece_at(const struct mrg_desc_device *device, uint64_t offset)
 	return low;
 }
 
-ssize_t mrg_descriptor_keys(const struct mrg_descriptor *desc, size_t device,
-			    uint64_t addr, uint64_t length, struct mrg_seg *segs,
-			    size_t cap)
+ssize_t mrg_descriptor_keys(const struct mrg_descriptor *desc, size_t device, uint64_t addr,
+			    uint64_t length, struct mrg_seg *segs, size_t cap)
 {
 	const struct mrg_desc_piece *piece;
 	uint64_t offset = addr - desc->addr, skip;
@@ -90,9 +86,8 @@ ssize_t mrg_descriptor_keys(const struct mrg_descriptor *desc, size_t device,
 	return (ssize_t)(last - first + 1);
 }
 
-const struct mrg_desc_share *
-mrg_descriptor_share(const struct mrg_descriptor *desc,
-		     enum mrg_protocol protocol)
+const struct mrg_desc_share *mrg_descriptor_share(const struct mrg_descriptor *desc,
+						  enum mrg_protocol protocol)
 {
 	for (size_t i = 0; i < desc->share_count; i++)
 		if (desc->shares[i].protocol == protocol)

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/le_reader.h"
 
-#define STAGE		"read descriptor"
-#define PASS_ON		"pass the bytes on as they are"
-#define SAME_VERSION	"run the same version of libmrguard on both sides"
+#define STAGE "read descriptor"
+#define PASS_ON "pass the bytes on as they are"
+#define SAME_VERSION "run the same version of libmrguard on both sides"
 
 struct decoder {
 	struct base_le_reader bytes;
@@ -22,8 +22,8 @@ struct decoder {
 
 static int damaged(const struct decoder *in, const char *what)
 {
-	return base_error_set(in->error, -EBADMSG, STAGE, PASS_ON,
-			    "the descriptor is damaged: %s", what);
+	return base_error_set(in->error, -EBADMSG, STAGE, PASS_ON, "the descriptor is damaged: %s",
+			      what);
 }
 
 /* Names go to terminals and into logs: visible ASCII, then zeros. */
@@ -45,8 +45,7 @@ static bool take_name(struct decoder *in, char name[DESC_NAME])
 }
 
 /* Before any other field is believed: whose bytes, of which version, whole? */
-static int check_envelope(const uint8_t *bytes, size_t length,
-			  struct mrg_error *error)
+static int check_envelope(const uint8_t *bytes, size_t length, struct mrg_error *error)
 {
 	static const uint8_t zeros[4];
 	uint32_t total, check;
@@ -55,32 +54,34 @@ static int check_envelope(const uint8_t *bytes, size_t length,
 
 	if (length < DESC_CHECK_AT || memcmp(bytes, DESC_MAGIC, 8))
 		return base_error_set(error, -EBADMSG, STAGE,
-				    "check that both sides mean the same kind of bytes",
-				    "the %zu bytes are no descriptor of mrguard", length);
+				      "check that both sides mean the same kind of bytes",
+				      "the %zu bytes are no descriptor of mrguard", length);
 	memcpy(&version, bytes + 8, sizeof(version));
 	version = le16toh(version);
 	if (version != DESC_VERSION)
-		return base_error_set(error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
-				    "the descriptor has version %u, and this library knows version %u",
-				    version, DESC_VERSION);
+		return base_error_set(
+			error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
+			"the descriptor has version %u, and this library knows version %u", version,
+			DESC_VERSION);
 	memcpy(&total, bytes + 12, sizeof(total));
 	total = le32toh(total);
 	if (length > MRG_DESC_MAX_BYTES)
 		return base_error_set(error, -EFBIG, STAGE, "describe smaller buffers",
-				    "the descriptor has %zu bytes, and the limit is %u",
-				    length, MRG_DESC_MAX_BYTES);
+				      "the descriptor has %zu bytes, and the limit is %u", length,
+				      MRG_DESC_MAX_BYTES);
 	if (length < DESC_HEAD || total != length)
 		return base_error_set(error, -EBADMSG, STAGE, PASS_ON,
-				    "the descriptor is cut: %zu bytes of %u", length, total);
+				      "the descriptor is cut: %zu bytes of %u", length, total);
 	memcpy(&check, bytes + DESC_CHECK_AT, sizeof(check));
 	crc = crc32_z(0, bytes, DESC_CHECK_AT);
 	crc = crc32_z(crc, zeros, sizeof(zeros));
 	crc = crc32_z(crc, bytes + DESC_CHECK_AT + 4, length - DESC_CHECK_AT - 4);
 	if (le32toh(check) == crc)
 		return 0;
-	return base_error_set(error, -EBADMSG, STAGE, PASS_ON,
-			    "the descriptor is damaged: its checksum is %08x, and its bytes give %08lx",
-			    le32toh(check), crc);
+	return base_error_set(
+		error, -EBADMSG, STAGE, PASS_ON,
+		"the descriptor is damaged: its checksum is %08x, and its bytes give %08lx",
+		le32toh(check), crc);
 }
 
 static int take_pieces(struct decoder *in, const struct mrg_descriptor *desc,
@@ -92,8 +93,8 @@ static int take_pieces(struct decoder *in, const struct mrg_descriptor *desc,
 		return damaged(in, "a device has another number of pieces");
 	device->pieces = calloc(count, sizeof(*device->pieces));
 	if (!device->pieces)
-		return base_error_set(in->error, -ENOMEM, STAGE, "",
-				    "no memory for %u pieces", count);
+		return base_error_set(in->error, -ENOMEM, STAGE, "", "no memory for %u pieces",
+				      count);
 	device->count = count;
 	for (uint32_t i = 0; i < count; i++) {
 		struct mrg_desc_piece *piece = &device->pieces[i];
@@ -133,17 +134,17 @@ static int take_device(struct decoder *in, const struct mrg_descriptor *desc,
 	if (!named || !kinds[2] || kinds[3] || zero16)
 		return damaged(in, "a device's fields are none");
 	if (kinds[0] > MRG_GID_ROCE_V2 || kinds[1] > LAST_LINK_LAYER)
-		return base_error_set(in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
-				    "device %s has GID type %u on link layer %u, which this library does not know",
-				    device->name, kinds[0], kinds[1]);
+		return base_error_set(
+			in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
+			"device %s has GID type %u on link layer %u, which this library does not know",
+			device->name, kinds[0], kinds[1]);
 	device->gid_type = (enum mrg_gid_type)kinds[0];
 	device->link_layer = kinds[1];
 	device->port = kinds[2];
 	return take_pieces(in, desc, device, base_le_u32(&in->bytes));
 }
 
-static int take_devices(struct decoder *in, struct mrg_descriptor *desc,
-			size_t count)
+static int take_devices(struct decoder *in, struct mrg_descriptor *desc, size_t count)
 {
 	if (!count)
 		return 0;
@@ -152,7 +153,7 @@ static int take_devices(struct decoder *in, struct mrg_descriptor *desc,
 	desc->devices = calloc(count, sizeof(*desc->devices));
 	if (!desc->devices)
 		return base_error_set(in->error, -ENOMEM, STAGE, "", "no memory for %zu devices",
-				    count);
+				      count);
 	for (size_t i = 0; i < count; i++) {
 		int ret = take_device(in, desc, &desc->devices[desc->device_count++]);
 
@@ -170,23 +171,23 @@ static int take_share(struct decoder *in, const struct mrg_descriptor *desc,
 	if (in->bytes.bad || !length || length > MRG_DESC_MAX_SHARE || length > in->bytes.left)
 		return damaged(in, "a share is cut short");
 	if (protocol <= MRG_PROTO_VERBS || protocol >= MRG_PROTO_COUNT)
-		return base_error_set(in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
-				    "the descriptor has a share of protocol %u, which this library does not know",
-				    protocol);
+		return base_error_set(
+			in->error, -EPROTONOSUPPORT, STAGE, SAME_VERSION,
+			"the descriptor has a share of protocol %u, which this library does not know",
+			protocol);
 	if (mrg_descriptor_share(desc, (enum mrg_protocol)protocol))
 		return damaged(in, "two shares are of one protocol");
 	share->bytes = malloc(length);
 	if (!share->bytes)
 		return base_error_set(in->error, -ENOMEM, STAGE, "",
-				    "no memory for a share of %u bytes", length);
+				      "no memory for a share of %u bytes", length);
 	base_le_bytes(&in->bytes, share->bytes, length);
 	share->length = length;
 	share->protocol = (enum mrg_protocol)protocol;
 	return 0;
 }
 
-static int take_shares(struct decoder *in, struct mrg_descriptor *desc,
-		       size_t count)
+static int take_shares(struct decoder *in, struct mrg_descriptor *desc, size_t count)
 {
 	if (!count)
 		return 0;
@@ -195,7 +196,7 @@ static int take_shares(struct decoder *in, struct mrg_descriptor *desc,
 	desc->shares = calloc(count, sizeof(*desc->shares));
 	if (!desc->shares)
 		return base_error_set(in->error, -ENOMEM, STAGE, "", "no memory for %zu shares",
-				    count);
+				      count);
 	for (size_t i = 0; i < count; i++) {
 		int ret = take_share(in, desc, &desc->shares[i]);
 
@@ -215,7 +216,7 @@ static int take_all(struct decoder *in, struct mrg_descriptor *desc)
 	in->bytes.at += 10;
 	in->bytes.left -= 10;
 	devices = base_le_u16(&in->bytes);
-	base_le_u32(&in->bytes);		/* the envelope's */
+	base_le_u32(&in->bytes); /* the envelope's */
 	base_le_u32(&in->bytes);
 	shares = base_le_u16(&in->bytes);
 	zero = base_le_u16(&in->bytes);
@@ -237,8 +238,8 @@ static int take_all(struct decoder *in, struct mrg_descriptor *desc)
 	return ret;
 }
 
-int mrg_descriptor_decode(const void *bytes, size_t length,
-			  struct mrg_descriptor *desc, struct mrg_error *error)
+int mrg_descriptor_decode(const void *bytes, size_t length, struct mrg_descriptor *desc,
+			  struct mrg_error *error)
 {
 	struct decoder in = { .bytes = { .at = bytes, .left = length }, .error = error };
 	struct mrg_descriptor found = { 0 };

@@ -46,8 +46,7 @@ static uint8_t *put_name(uint8_t *to, const char name[DESC_NAME])
 	return to + DESC_NAME;
 }
 
-static uint8_t *put_head(uint8_t *to, const struct mrg_descriptor *desc,
-			 size_t bytes)
+static uint8_t *put_head(uint8_t *to, const struct mrg_descriptor *desc, size_t bytes)
 {
 	to = put_bytes(to, DESC_MAGIC, sizeof(DESC_MAGIC) - 1);
 	to = put16(to, DESC_VERSION);
@@ -66,8 +65,7 @@ static uint8_t *put_head(uint8_t *to, const struct mrg_descriptor *desc,
 
 static uint8_t *put_device(uint8_t *to, const struct mrg_desc_device *device)
 {
-	const uint8_t kinds[] = { (uint8_t)device->gid_type, device->link_layer,
-				  device->port, 0 };
+	const uint8_t kinds[] = { (uint8_t)device->gid_type, device->link_layer, device->port, 0 };
 
 	to = put_name(to, device->name);
 	to = put_bytes(to, &device->guid, sizeof(device->guid));
@@ -97,8 +95,7 @@ static size_t total_bytes(const struct mrg_descriptor *desc)
 {
 	size_t bytes = DESC_HEAD;
 
-	if (desc->device_count > MRG_DESC_MAX_DEVICES ||
-	    desc->share_count > MRG_DESC_MAX_SHARES)
+	if (desc->device_count > MRG_DESC_MAX_DEVICES || desc->share_count > MRG_DESC_MAX_SHARES)
 		return 0;
 	for (size_t i = 0; i < desc->device_count; i++) {
 		if (desc->devices[i].count > MRG_DESC_MAX_PIECES)
@@ -113,8 +110,7 @@ static size_t total_bytes(const struct mrg_descriptor *desc)
 	return bytes > MRG_DESC_MAX_BYTES ? 0 : bytes;
 }
 
-static void write_all(uint8_t *out, const struct mrg_descriptor *desc,
-		      size_t bytes)
+static void write_all(uint8_t *out, const struct mrg_descriptor *desc, size_t bytes)
 {
 	uint8_t *to = put_head(out, desc, bytes);
 

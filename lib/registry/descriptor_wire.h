@@ -26,13 +26,13 @@
 #ifndef REGISTRY_DESCRIPTOR_WIRE_H
 #define REGISTRY_DESCRIPTOR_WIRE_H
 
-#define DESC_MAGIC	"MRGDESCR"
-#define DESC_VERSION	1
-#define DESC_HEAD	136
-#define DESC_CHECK_AT	16	/* the checksum's place */
-#define DESC_DEVICE	104
-#define DESC_PIECE	20
-#define DESC_SHARE	8
-#define DESC_NAME	64
+#define DESC_MAGIC "MRGDESCR"
+#define DESC_VERSION 1
+#define DESC_HEAD 136
+#define DESC_CHECK_AT 16 /* the checksum's place */
+#define DESC_DEVICE 104
+#define DESC_PIECE 20
+#define DESC_SHARE 8
+#define DESC_NAME 64
 
 #endif

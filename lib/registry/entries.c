@@ -8,7 +8,7 @@
 #include "registry/registry.h"
 #include "gpu/driver.h"
 
-#define MAX_SLOTS	(MRG_DESC_MAX_DEVICES + MRG_PROTO_COUNT)
+#define MAX_SLOTS (MRG_DESC_MAX_DEVICES + MRG_PROTO_COUNT)
 
 /* What one call has made, in order.  Look-ups see none of it until all is
  * there: they could not be told that it is undone again. */
@@ -24,8 +24,8 @@ struct progress {
 static int keep_failure(const struct mrg_registry *registry, int code,
 			const struct mrg_error *error)
 {
-	return gpu_fail_piece(registry, code, error->piece, error->stage,
-				  error->remedy, "%s", error->cause);
+	return gpu_fail_piece(registry, code, error->piece, error->stage, error->remedy, "%s",
+			      error->cause);
 }
 
 static void show_entry(struct mrg_buffer *buffer, size_t slot, void *entry)
@@ -53,8 +53,8 @@ static int add_entry(struct progress *progress, uint32_t protocols, size_t devic
 
 	if (!rest)
 		return base_error_set(&progress->error, -ENOMEM, "register", "", "no memory");
-	ret = registry->ops->add(registry, progress->request, protocols, device,
-				 &rest->protocol, &rest->entry, &progress->error);
+	ret = registry->ops->add(registry, progress->request, protocols, device, &rest->protocol,
+				 &rest->entry, &progress->error);
 	*made = rest->protocol;
 	*entry = rest->entry;
 	if (ret && rest->entry)
@@ -89,13 +89,12 @@ static int make_verbs(struct progress *progress, uint64_t devices)
 	return ret;
 }
 
-static int undo_entry(struct mrg_buffer *buffer, size_t slot, void *entry,
-		      struct mrg_error *error)
+static int undo_entry(struct mrg_buffer *buffer, size_t slot, void *entry, struct mrg_error *error)
 {
 	struct mrg_registry *registry = buffer->registry;
 
-	return registry->ops->remove(registry, registry_slot_protocol(registry, slot),
-				     entry, error);
+	return registry->ops->remove(registry, registry_slot_protocol(registry, slot), entry,
+				     error);
 }
 
 /* One that cannot be undone is whole, and goes with the record. */
@@ -118,8 +117,8 @@ static void show_all(const struct progress *progress)
 		show_entry(progress->buffer, progress->slots[i], progress->entries[i]);
 }
 
-int registry_make(struct mrg_buffer *buffer, struct registry_request *request,
-		  uint32_t protocols, uint64_t devices)
+int registry_make(struct mrg_buffer *buffer, struct registry_request *request, uint32_t protocols,
+		  uint64_t devices)
 {
 	struct progress progress = { .buffer = buffer, .request = request };
 	int ret = 0;
@@ -181,8 +180,7 @@ int registry_undo_rest(struct mrg_registry *registry)
 	return first ? keep_failure(registry, first, &first_error) : 0;
 }
 
-uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols,
-			  uint64_t devices)
+uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols, uint64_t devices)
 {
 	uint32_t present = mrg_buffer_protocols(buffer) & protocols;
 	uint32_t missing = protocols & ~present;

@@ -18,8 +18,7 @@ bool registry_buffer_try_hold(struct mrg_buffer *buffer)
 	uint32_t users = atomic_load_explicit(&buffer->users, memory_order_relaxed);
 
 	while (!(users & BUFFER_CLOSED))
-		if (atomic_compare_exchange_weak_explicit(&buffer->users, &users,
-							  users + 1,
+		if (atomic_compare_exchange_weak_explicit(&buffer->users, &users, users + 1,
 							  memory_order_acquire,
 							  memory_order_relaxed))
 			return true;
@@ -42,8 +41,7 @@ void mrg_buffer_put(struct mrg_buffer *buffer)
 	registry_rcu_enter();
 	if (atomic_fetch_sub_explicit(&buffer->users, 1, memory_order_release) ==
 	    (BUFFER_CLOSED | 1))
-		syscall(SYS_futex, &buffer->users, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL,
-			NULL, 0);
+		syscall(SYS_futex, &buffer->users, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 	registry_rcu_leave();
 }
 
@@ -57,9 +55,8 @@ void mrg_registry_leave(void)
 	registry_rcu_leave();
 }
 
-int mrg_registry_peek(struct mrg_registry *registry, enum mrg_protocol protocol,
-		      size_t device, uint64_t addr, uint64_t length, uint64_t *covered,
-		      struct mrg_buffer **buffer)
+int mrg_registry_peek(struct mrg_registry *registry, enum mrg_protocol protocol, size_t device,
+		      uint64_t addr, uint64_t length, uint64_t *covered, struct mrg_buffer **buffer)
 {
 	struct registry_index_query query = { .first = addr, .last = addr + (length - 1) };
 	size_t devices = protocol == MRG_PROTO_VERBS ? registry->device_count : 1;
@@ -83,9 +80,8 @@ int mrg_registry_peek(struct mrg_registry *registry, enum mrg_protocol protocol,
 
 /* Closed between being found and being held: it is looked for again, and passed
  * over then, so this ends. */
-int mrg_registry_find(struct mrg_registry *registry, enum mrg_protocol protocol,
-		      size_t device, uint64_t addr, uint64_t length, uint64_t *covered,
-		      struct mrg_buffer **out)
+int mrg_registry_find(struct mrg_registry *registry, enum mrg_protocol protocol, size_t device,
+		      uint64_t addr, uint64_t length, uint64_t *covered, struct mrg_buffer **out)
 {
 	struct mrg_buffer *buffer = NULL;
 	uint64_t part;
@@ -105,9 +101,8 @@ int mrg_registry_find(struct mrg_registry *registry, enum mrg_protocol protocol,
 	return 0;
 }
 
-ssize_t mrg_buffer_keys(const struct mrg_buffer *buffer, size_t device,
-			uint64_t addr, uint64_t length, struct mrg_seg *segs,
-			size_t cap)
+ssize_t mrg_buffer_keys(const struct mrg_buffer *buffer, size_t device, uint64_t addr,
+			uint64_t length, struct mrg_seg *segs, size_t cap)
 {
 	const void *entry;
 
@@ -150,8 +145,8 @@ static bool is_generation(const struct mrg_buffer *buffer, const void *generatio
 	return buffer->generation == *(const uint64_t *)generation;
 }
 
-int mrg_registry_verify(struct mrg_registry *registry,
-			const struct mrg_descriptor *desc, struct mrg_buffer **out)
+int mrg_registry_verify(struct mrg_registry *registry, const struct mrg_descriptor *desc,
+			struct mrg_buffer **out)
 {
 	struct mrg_buffer *buffer = NULL;
 	int ret = -ESTALE;
@@ -159,9 +154,8 @@ int mrg_registry_verify(struct mrg_registry *registry,
 	if (desc->instance != registry->instance || !desc->length)
 		return -ESTALE;
 	registry_rcu_enter();
-	buffer = registry_index_exact(&registry->index, desc->addr,
-			     desc->addr + (desc->length - 1), is_generation,
-			     &desc->generation);
+	buffer = registry_index_exact(&registry->index, desc->addr, desc->addr + (desc->length - 1),
+				      is_generation, &desc->generation);
 	if (buffer && registry_buffer_try_hold(buffer))
 		ret = 0;
 	registry_rcu_leave();

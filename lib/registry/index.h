@@ -39,10 +39,10 @@ struct registry_index_range {
 	_Atomic uint64_t have;
 };
 
-#define INDEX_CLOSED	(1ull << 63)	/* in @have, alone: not to be found */
+#define INDEX_CLOSED (1ull << 63) /* in @have, alone: not to be found */
 
 /* Blocks that readers may still look at, until a grace period has passed. */
-#define INDEX_RETIRED	512
+#define INDEX_RETIRED 512
 
 struct registry_index {
 	_Atomic uintptr_t root;
@@ -79,11 +79,10 @@ void registry_index_holding(struct registry_index *index, struct registry_index_
  *  that reaches furthest; of several, the shortest, and then the newest */
 void registry_index_reaching(struct registry_index *index, struct registry_index_query *query);
 /** registry_index_exact() - a buffer with exactly this range that @match accepts */
-struct mrg_buffer *registry_index_exact(struct registry_index *index, uint64_t first,
-			       uint64_t last,
-			       bool (*match)(const struct mrg_buffer *buffer,
-					     const void *arg),
-			       const void *arg);
+struct mrg_buffer *registry_index_exact(struct registry_index *index, uint64_t first, uint64_t last,
+					bool (*match)(const struct mrg_buffer *buffer,
+						      const void *arg),
+					const void *arg);
 
 /* The writer. */
 
@@ -98,8 +97,8 @@ int registry_index_remove(struct registry_index *index, const struct registry_in
  *  any more */
 void registry_index_retire(struct registry_index *index, struct registry_arena *arena, void *block);
 /** registry_index_each() - call @visit for each range, until it returns non-zero */
-int registry_index_each(struct registry_index *index, int (*visit)(struct mrg_buffer *buffer, void *arg),
-	       void *arg);
+int registry_index_each(struct registry_index *index,
+			int (*visit)(struct mrg_buffer *buffer, void *arg), void *arg);
 /** registry_index_destroy() - free everything, records too.  No reader is left. */
 void registry_index_destroy(struct registry_index *index);
 

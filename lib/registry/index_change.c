@@ -15,7 +15,7 @@ char rcu_period;
 
 /* The way from the root to a leaf; @slot: where in each inner node it goes on. */
 struct path {
-	unsigned int depth;	/* of the leaf */
+	unsigned int depth; /* of the leaf */
 	struct {
 		struct registry_index_node *node;
 		unsigned int slot;
@@ -76,7 +76,7 @@ static void settle(struct change *change)
 {
 	while (change->replaced_count)
 		registry_index_retire(change->index, &change->index->nodes,
-			     change->replaced[--change->replaced_count]);
+				      change->replaced[--change->replaced_count]);
 }
 
 /* ---- plain copies; only the writer's own nodes are written ---- */
@@ -103,8 +103,7 @@ static void append_range(struct registry_index_node *leaf, const struct registry
 	to->first = range->first;
 	to->last = range->last;
 	to->buffer = range->buffer;
-	atomic_store_explicit(&to->have,
-			      atomic_load_explicit(&range->have, memory_order_relaxed),
+	atomic_store_explicit(&to->have, atomic_load_explicit(&range->have, memory_order_relaxed),
 			      memory_order_relaxed);
 }
 
@@ -121,7 +120,8 @@ static void copy_children(struct registry_index_node *to, const struct registry_
 			  unsigned int start, unsigned int end)
 {
 	for (unsigned int i = start; i < end; i++)
-		append_child(to, from->keys[i], registry_index_reach(from, i), registry_index_child(from, i));
+		append_child(to, from->keys[i], registry_index_reach(from, i),
+			     registry_index_child(from, i));
 }
 
 static void copy_ranges(struct registry_index_node *to, const struct registry_index_node *from,
@@ -173,8 +173,7 @@ static void lower_reach(const struct path *path, unsigned int depth,
 			const struct registry_index_node *node)
 {
 	while (depth-- > 0) {
-		set_reach(path->step[depth].node, path->step[depth].slot,
-			  node_reach(node));
+		set_reach(path->step[depth].node, path->step[depth].slot, node_reach(node));
 		node = path->step[depth].node;
 	}
 }
@@ -253,8 +252,8 @@ static int node_with(struct change *change, const struct registry_index_node *no
 
 /* Two halves go into the node above, which may become two in turn.
  * Return: the depth at which *left is to be shown; -ENOMEM. */
-static int climb(struct change *change, const struct path *path,
-		 struct registry_index_node **left, struct registry_index_node **right)
+static int climb(struct change *change, const struct path *path, struct registry_index_node **left,
+		 struct registry_index_node **right)
 {
 	unsigned int depth = path->depth;
 	int ret;
@@ -263,8 +262,7 @@ static int climb(struct change *change, const struct path *path,
 		struct registry_index_node *node = path->step[--depth].node;
 		struct registry_index_node *below = *left, *beside = *right;
 
-		ret = node_with(change, node, path->step[depth].slot, below, beside,
-				left, right);
+		ret = node_with(change, node, path->step[depth].slot, below, beside, left, right);
 		if (ret)
 			return ret;
 		change->replaced[change->replaced_count++] = node;
@@ -273,7 +271,7 @@ static int climb(struct change *change, const struct path *path,
 }
 
 static struct registry_index_node *new_root(struct change *change, struct registry_index_node *left,
-				   struct registry_index_node *right)
+					    struct registry_index_node *right)
 {
 	struct registry_index_node *root = make_node(change, false);
 
@@ -332,13 +330,15 @@ static bool same_range(const struct registry_index_range *a, const struct regist
 }
 
 /* Ranges of one start can lie below several children: tries them from the right. */
-static bool walk_to_range(struct registry_index_node *node, const struct registry_index_range *range,
-			  struct path *path, unsigned int depth, unsigned int *at)
+static bool walk_to_range(struct registry_index_node *node,
+			  const struct registry_index_range *range, struct path *path,
+			  unsigned int depth, unsigned int *at)
 {
 	path->step[depth].node = node;
 	if (node->leaf) {
 		path->depth = depth;
-		for (unsigned int i = registry_index_leaf_upto(node, node->count, 0, range->first); i-- > 0;) {
+		for (unsigned int i = registry_index_leaf_upto(node, node->count, 0, range->first);
+		     i-- > 0;) {
 			*at = i;
 			if (same_range(&node->ranges[i], range))
 				return true;
@@ -359,8 +359,8 @@ static bool walk_to_range(struct registry_index_node *node, const struct registr
 
 /* The node at @depth without what was in @slot; nodes that this empties go too.
  * Return: the depth at which *node (NULL: nothing is left) is to be shown. */
-static int node_without(struct change *change, const struct path *path,
-			unsigned int slot, struct registry_index_node **out)
+static int node_without(struct change *change, const struct path *path, unsigned int slot,
+			struct registry_index_node **out)
 {
 	unsigned int depth = path->depth;
 	const struct registry_index_node *node = path->step[depth].node;
@@ -396,8 +396,8 @@ void registry_index_set(struct registry_index *index, const struct registry_inde
 	struct path path;
 
 	if (root && walk_to_range(root, range, &path, 0, &at))
-		atomic_store_explicit(&path.step[path.depth].node->ranges[at].have,
-				      range->have, memory_order_release);
+		atomic_store_explicit(&path.step[path.depth].node->ranges[at].have, range->have,
+				      memory_order_release);
 }
 
 int registry_index_remove(struct registry_index *index, const struct registry_index_range *range)
@@ -430,12 +430,12 @@ static int each_below(const struct registry_index_node *node,
 
 	for (unsigned int i = 0; i < node->count && !ret; i++)
 		ret = node->leaf ? visit(node->ranges[i].buffer, arg) :
-			each_below(registry_index_child_node(node, i), visit, arg);
+				   each_below(registry_index_child_node(node, i), visit, arg);
 	return ret;
 }
 
-int registry_index_each(struct registry_index *index, int (*visit)(struct mrg_buffer *buffer, void *arg),
-	       void *arg)
+int registry_index_each(struct registry_index *index,
+			int (*visit)(struct mrg_buffer *buffer, void *arg), void *arg)
 {
 	const struct registry_index_node *root = root_node(index);
 

@@ -119,9 +119,11 @@ static uint64_t least_reach(const struct registry_index_query *query)
 	return found(query) ? query->best.last : query->first;
 }
 
-static void leaf_reaching(const struct registry_index_node *leaf, struct registry_index_query *query)
+static void leaf_reaching(const struct registry_index_node *leaf,
+			  struct registry_index_query *query)
 {
-	for (unsigned int i = registry_index_leaf_upto(leaf, leaf->count, 0, query->first); i-- > 0;) {
+	for (unsigned int i = registry_index_leaf_upto(leaf, leaf->count, 0, query->first);
+	     i-- > 0;) {
 		const struct registry_index_range *range = &leaf->ranges[i];
 
 		if (range->last >= least_reach(query) && has_entry(range, query) &&
@@ -130,7 +132,8 @@ static void leaf_reaching(const struct registry_index_node *leaf, struct registr
 	}
 }
 
-static void visit_reaching(const struct registry_index_node *node, struct registry_index_query *query)
+static void visit_reaching(const struct registry_index_node *node,
+			   struct registry_index_query *query)
 {
 	if (node->leaf) {
 		leaf_reaching(node, query);
@@ -159,7 +162,8 @@ struct exact {
 static struct mrg_buffer *leaf_exact(const struct registry_index_node *leaf,
 				     const struct exact *exact)
 {
-	for (unsigned int i = registry_index_leaf_upto(leaf, leaf->count, 0, exact->first); i-- > 0;) {
+	for (unsigned int i = registry_index_leaf_upto(leaf, leaf->count, 0, exact->first);
+	     i-- > 0;) {
 		const struct registry_index_range *range = &leaf->ranges[i];
 
 		if (range->first != exact->first)
@@ -177,7 +181,8 @@ static struct mrg_buffer *visit_exact(const struct registry_index_node *node,
 
 	if (node->leaf)
 		return leaf_exact(node, exact);
-	for (unsigned int i = registry_index_child_at(node, exact->first) + 1; i-- > 0 && !buffer;) {
+	for (unsigned int i = registry_index_child_at(node, exact->first) + 1;
+	     i-- > 0 && !buffer;) {
 		buffer = visit_exact(registry_index_child_node(node, i), exact);
 		/* The left sibling has ranges of this start only if the key is. */
 		if (node->keys[i] != exact->first)
@@ -187,9 +192,9 @@ static struct mrg_buffer *visit_exact(const struct registry_index_node *node,
 }
 
 struct mrg_buffer *registry_index_exact(struct registry_index *index, uint64_t first, uint64_t last,
-			       bool (*match)(const struct mrg_buffer *buffer,
-					     const void *arg),
-			       const void *arg)
+					bool (*match)(const struct mrg_buffer *buffer,
+						      const void *arg),
+					const void *arg)
 {
 	const struct exact exact = { first, last, match, arg };
 	index_link root = root_of(index);

@@ -10,11 +10,11 @@
  * few, for a million ranges, that what leads to them stays in a second-level
  * cache of 2 MiB.
  */
-#ifndef INDEX_LEAF	/* a test makes them small, and the tree deep */
-#define INDEX_LEAF	63
-#define INDEX_FANOUT	64	/* a power of two */
+#ifndef INDEX_LEAF /* a test makes them small, and the tree deep */
+#define INDEX_LEAF 63
+#define INDEX_FANOUT 64 /* a power of two */
 #endif
-#define INDEX_DEPTH	16
+#define INDEX_DEPTH 16
 
 /*
  * A node's address, and in its lowest bits, which are zero there, how many
@@ -22,7 +22,7 @@
  * is read.
  */
 typedef uintptr_t index_link;
-#define INDEX_COUNT	((index_link)63)
+#define INDEX_COUNT ((index_link)63)
 
 /*
  * @keys: first address of the first range below each child, at the time of the
@@ -62,8 +62,8 @@ static inline unsigned int registry_index_link_count(index_link link)
 /* How many of the leaf's @count ranges start at @first or before, searched from
  * a @guess on. */
 static inline unsigned int registry_index_leaf_upto(const struct registry_index_node *leaf,
-					   unsigned int count, unsigned int guess,
-					   uint64_t first)
+						    unsigned int count, unsigned int guess,
+						    uint64_t first)
 {
 	while (guess && leaf->ranges[guess - 1].first > first)
 		guess--;
@@ -78,7 +78,7 @@ static inline unsigned int registry_index_leaf_upto(const struct registry_index_
  * they are not, the search takes some steps more.
  */
 static inline unsigned int registry_index_guess(unsigned int count, uint64_t low, uint64_t high,
-				       uint64_t first)
+						uint64_t first)
 {
 	double share;
 
@@ -95,7 +95,7 @@ static inline unsigned int registry_index_guess(unsigned int count, uint64_t low
  * next look-up while this one waits for memory.
  */
 static inline unsigned int registry_index_child_at(const struct registry_index_node *node,
-					  uint64_t first)
+						   uint64_t first)
 {
 	unsigned int at = 0;
 
@@ -104,18 +104,20 @@ static inline unsigned int registry_index_child_at(const struct registry_index_n
 	return at < node->count ? at : node->count - 1;
 }
 
-static inline index_link registry_index_child(const struct registry_index_node *node, unsigned int slot)
+static inline index_link registry_index_child(const struct registry_index_node *node,
+					      unsigned int slot)
 {
 	return atomic_load_explicit(&node->children[slot], memory_order_acquire);
 }
 
-static inline uint64_t registry_index_reach(const struct registry_index_node *node, unsigned int slot)
+static inline uint64_t registry_index_reach(const struct registry_index_node *node,
+					    unsigned int slot)
 {
 	return atomic_load_explicit(&node->reach[slot], memory_order_relaxed);
 }
 
-static inline struct registry_index_node *registry_index_child_node(const struct registry_index_node *node,
-						  unsigned int slot)
+static inline struct registry_index_node *
+registry_index_child_node(const struct registry_index_node *node, unsigned int slot)
 {
 	return registry_index_node_of(registry_index_child(node, slot));
 }

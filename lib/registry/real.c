@@ -15,8 +15,7 @@ int registry_gpu_failure(const struct mrg_registry *registry, int code, struct m
 	return base_error_set(error, code, "classify memory", "", "%s", strerror(-code));
 }
 
-static int share_failure(const struct mrg_registry *registry, int code,
-			 struct mrg_error *error)
+static int share_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
 {
 	if (!mrg_share_last_error(registry->share, error))
 		return code;
@@ -65,46 +64,44 @@ static uint64_t memfd_bytes(const struct registry_request *request)
 }
 
 static int publish(struct mrg_registry *registry, const struct registry_request *request,
-		   uint32_t protocols, struct mrg_range **range,
-		   struct mrg_error *error)
+		   uint32_t protocols, struct mrg_range **range, struct mrg_error *error)
 {
 	int ret;
 
 	if (protocols != MRG_PROTO_BIT(MRG_PROTO_HOST_SHM))
-		ret = mrg_share_publish(registry->share, request->addr, request->length,
-					range);
+		ret = mrg_share_publish(registry->share, request->addr, request->length, range);
 	else if (memfd_bytes(request) == request->length)
 		ret = mrg_share_publish_memfds(registry->share, request->memfds,
 					       request->memfd_count, range);
 	else
 		return base_error_set(error, -EINVAL, "publish memory",
-				    "give the memfds that the range is mapped from",
-				    "the memfds hold %llu bytes, and the range has %llu",
-				    (unsigned long long)memfd_bytes(request),
-				    (unsigned long long)request->length);
+				      "give the memfds that the range is mapped from",
+				      "the memfds hold %llu bytes, and the range has %llu",
+				      (unsigned long long)memfd_bytes(request),
+				      (unsigned long long)request->length);
 	return ret ? share_failure(registry, ret, error) : 0;
 }
 
-static int share_add(struct mrg_registry *registry,
-		     const struct registry_request *request, uint32_t protocols,
-		     enum mrg_protocol *made, void **entry, struct mrg_error *error)
+static int share_add(struct mrg_registry *registry, const struct registry_request *request,
+		     uint32_t protocols, enum mrg_protocol *made, void **entry,
+		     struct mrg_error *error)
 {
 	struct mrg_range *range;
 	int ret;
 
 	if (!registry->share)
 		return base_error_set(error, -EOPNOTSUPP, "publish memory",
-				    "open the registry with a share",
-				    "the registry has no share");
+				      "open the registry with a share",
+				      "the registry has no share");
 	ret = publish(registry, request, protocols, &range, error);
 	if (ret)
 		return ret;
 	ret = published_protocol(range, made, error);
 	if (!ret && !(MRG_PROTO_BIT(*made) & protocols))
 		ret = base_error_set(error, -EOPNOTSUPP, "publish memory",
-				   "ask for the protocol that the memory has",
-				   "the memory can be shared by %s, which was not asked for",
-				   mrg_protocol_name(*made));
+				     "ask for the protocol that the memory has",
+				     "the memory can be shared by %s, which was not asked for",
+				     mrg_protocol_name(*made));
 	if (ret)
 		mrg_share_unpublish(range);
 	else
@@ -113,8 +110,8 @@ static int share_add(struct mrg_registry *registry,
 }
 
 static int real_add(struct mrg_registry *registry, struct registry_request *request,
-		    uint32_t protocols, size_t device, enum mrg_protocol *made,
-		    void **entry, struct mrg_error *error)
+		    uint32_t protocols, size_t device, enum mrg_protocol *made, void **entry,
+		    struct mrg_error *error)
 {
 	if (protocols != MRG_PROTO_BIT(MRG_PROTO_VERBS))
 		return share_add(registry, request, protocols, made, entry, error);
@@ -122,8 +119,8 @@ static int real_add(struct mrg_registry *registry, struct registry_request *requ
 	return registry_verbs_add(registry, request, device, entry, error);
 }
 
-static int real_remove(struct mrg_registry *registry, enum mrg_protocol protocol,
-		       void *entry, struct mrg_error *error)
+static int real_remove(struct mrg_registry *registry, enum mrg_protocol protocol, void *entry,
+		       struct mrg_error *error)
 {
 	if (protocol == MRG_PROTO_VERBS)
 		return registry_verbs_remove(registry, entry, error);

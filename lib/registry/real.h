@@ -11,9 +11,9 @@ int registry_gpu_failure(const struct mrg_registry *registry, int code, struct m
 /* registry_verbs.c */
 int registry_verbs_device(struct mrg_registry *registry, struct registry_device *device);
 int registry_verbs_add(struct mrg_registry *registry, struct registry_request *request,
-	      size_t device, void **entry, struct mrg_error *error);
+		       size_t device, void **entry, struct mrg_error *error);
 int registry_verbs_remove(struct mrg_registry *registry, void *entry, struct mrg_error *error);
-ssize_t registry_verbs_keys(const void *entry, uint64_t addr, uint64_t length,
-		   struct mrg_seg *segs, size_t cap);
+ssize_t registry_verbs_keys(const void *entry, uint64_t addr, uint64_t length, struct mrg_seg *segs,
+			    size_t cap);
 
 #endif

@@ -15,14 +15,12 @@ int registry_check(const struct mrg_registry *registry)
 {
 	if (registry->pid == getpid())
 		return 0;
-	return gpu_fail(registry, -ECHILD, "check process",
-			    "open a registry in the child",
-			    "the registry was opened by process %d, and this is its child %d",
-			    (int)registry->pid, (int)getpid());
+	return gpu_fail(registry, -ECHILD, "check process", "open a registry in the child",
+			"the registry was opened by process %d, and this is its child %d",
+			(int)registry->pid, (int)getpid());
 }
 
-int mrg_registry_last_error(const struct mrg_registry *registry,
-			    struct mrg_error *error)
+int mrg_registry_last_error(const struct mrg_registry *registry, struct mrg_error *error)
 {
 	return gpu_fail_read(registry, error);
 }
@@ -40,8 +38,7 @@ static void read_host(char name[64])
 			*at = '?';
 }
 
-static int read_devices(struct mrg_registry *registry,
-			const struct mrg_registry_opts *opts)
+static int read_devices(struct mrg_registry *registry, const struct mrg_registry_opts *opts)
 {
 	for (size_t i = 0; i < opts->device_count; i++) {
 		struct registry_device *device = &registry->devices[i];
@@ -62,8 +59,7 @@ static struct mrg_registry *make_registry(const struct mrg_registry_opts *opts,
 {
 	struct mrg_registry *registry;
 
-	registry = calloc(1, sizeof(*registry) +
-			     opts->device_count * sizeof(registry->devices[0]));
+	registry = calloc(1, sizeof(*registry) + opts->device_count * sizeof(registry->devices[0]));
 	if (!registry)
 		return NULL;
 	registry->device_count = opts->device_count;
@@ -74,29 +70,29 @@ static struct mrg_registry *make_registry(const struct mrg_registry_opts *opts,
 	registry->share = opts->share;
 	registry->gpu = opts->gpu;
 	registry->next_generation = 1;
-	registry_index_init(&registry->index, registry_hot_bytes(registry) +
-				     sizeof(struct registry_buffer_cold));
+	registry_index_init(&registry->index,
+			    registry_hot_bytes(registry) + sizeof(struct registry_buffer_cold));
 	mrg_boot_id(registry->boot);
 	read_host(registry->host);
 	return registry;
 }
 
-int registry_open_with(struct mrg_registry **out,
-		       const struct mrg_registry_opts *opts,
+int registry_open_with(struct mrg_registry **out, const struct mrg_registry_opts *opts,
 		       const struct registry_ops *ops)
 {
 	struct mrg_registry *registry;
 	struct mrg_registry_opts o;
 	int ret;
 
-	if (base_opts_copy(&o, sizeof(o), opts) ||
-	    o.device_count > MRG_REGISTRY_MAX_DEVICES || (o.device_count && !o.devices))
+	if (base_opts_copy(&o, sizeof(o), opts) || o.device_count > MRG_REGISTRY_MAX_DEVICES ||
+	    (o.device_count && !o.devices))
 		return -EINVAL;
 	registry = make_registry(&o, ops);
 	if (!registry)
 		return -ENOMEM;
 	ret = getrandom(&registry->instance, sizeof(registry->instance), 0) < 0 ?
-		-errno : read_devices(registry, &o);
+		      -errno :
+		      read_devices(registry, &o);
 	if (ret) {
 		free(registry);
 		return ret;
@@ -108,8 +104,7 @@ int registry_open_with(struct mrg_registry **out,
 	return 0;
 }
 
-int mrg_registry_open(struct mrg_registry **registry,
-		      const struct mrg_registry_opts *opts)
+int mrg_registry_open(struct mrg_registry **registry, const struct mrg_registry_opts *opts)
 {
 	struct mrg_registry_opts o;
 
@@ -163,8 +158,8 @@ int mrg_registry_close(struct mrg_registry *registry)
 	if (registry_check(registry))
 		return -ECHILD;
 	if (registry_index_each(&registry->index, is_held, NULL))
-		return gpu_fail(registry, -EBUSY, "close registry",
-				    "let transfers end first", "a buffer is held");
+		return gpu_fail(registry, -EBUSY, "close registry", "let transfers end first",
+				"a buffer is held");
 	/* All are tried; of those that fail the last is told. */
 	ret = registry_undo_rest(registry);
 	registry_index_each(&registry->index, undo_one, &ret);
@@ -184,8 +179,7 @@ int mrg_registry_close(struct mrg_registry *registry)
 
 /* ---- questions ---- */
 
-void mrg_registry_stats(struct mrg_registry *registry,
-			struct mrg_registry_stats *stats)
+void mrg_registry_stats(struct mrg_registry *registry, struct mrg_registry_stats *stats)
 {
 	pthread_mutex_lock(&registry->lock);
 	*stats = registry->stats;
@@ -197,8 +191,8 @@ size_t mrg_registry_device_count(const struct mrg_registry *registry)
 	return registry->device_count;
 }
 
-const struct mrg_registry_device *
-mrg_registry_device(const struct mrg_registry *registry, size_t index)
+const struct mrg_registry_device *mrg_registry_device(const struct mrg_registry *registry,
+						      size_t index)
 {
 	return index < registry->device_count ? &registry->devices[index].open : NULL;
 }

@@ -13,7 +13,7 @@
 #include "registry/index.h"
 
 /* These are alternatives: what the memory is decides which of them it can be. */
-#define GPU_SHARES \
+#define GPU_SHARES                                                              \
 	(MRG_PROTO_BIT(MRG_PROTO_CUDA_VMM) | MRG_PROTO_BIT(MRG_PROTO_HIP_VMM) | \
 	 MRG_PROTO_BIT(MRG_PROTO_CUDA_IPC) | MRG_PROTO_BIT(MRG_PROTO_HIP_IPC))
 
@@ -38,7 +38,7 @@ struct registry_request {
 	struct mrg_dmabuf dmabuf;
 	struct mrg_memfd *memfds;
 	size_t memfd_count;
-	struct mrg_reg_opts reg;	/* size 0: defaults */
+	struct mrg_reg_opts reg; /* size 0: defaults */
 	/* One export for all devices: each costs BAR space.  See
 	 * registry_request_end(). */
 	bool exported;
@@ -55,36 +55,36 @@ struct registry_ops {
 	/* Makes an entry of one of @protocols and says of which.  On failure
 	 * @error is filled in, and @entry is NULL or what could not be undone. */
 	int (*add)(struct mrg_registry *registry, struct registry_request *request,
-		   uint32_t protocols, size_t device, enum mrg_protocol *made,
-		   void **entry, struct mrg_error *error);
+		   uint32_t protocols, size_t device, enum mrg_protocol *made, void **entry,
+		   struct mrg_error *error);
 	/* Undoes it.  After a failure the entry is given again, later. */
-	int (*remove)(struct mrg_registry *registry, enum mrg_protocol protocol,
-		      void *entry, struct mrg_error *error);
-	ssize_t (*keys)(const void *entry, uint64_t addr, uint64_t length,
-			struct mrg_seg *segs, size_t cap);
+	int (*remove)(struct mrg_registry *registry, enum mrg_protocol protocol, void *entry,
+		      struct mrg_error *error);
+	ssize_t (*keys)(const void *entry, uint64_t addr, uint64_t length, struct mrg_seg *segs,
+			size_t cap);
 	size_t (*token)(const void *entry, const void **bytes);
 };
 
 enum registry_buffer_state {
-	BUFFER_MAKING,	/* nobody finds it yet */
+	BUFFER_MAKING, /* nobody finds it yet */
 	BUFFER_LIVE,
-	BUFFER_ENDING,	/* its last registration is being taken back */
-	BUFFER_LEFT,	/* nobody finds it, and something could not be undone */
+	BUFFER_ENDING, /* its last registration is being taken back */
+	BUFFER_LEFT, /* nobody finds it, and something could not be undone */
 };
 
 /* The part of a record that look-ups do not read; under the registry's lock. */
 struct registry_buffer_cold {
-	struct mrg_buffer *next;	/* in the list of those making, or left */
+	struct mrg_buffer *next; /* in the list of those making, or left */
 	uint64_t registrations;
 	uint64_t wanted_devices;
-	uint32_t wanted;		/* protocols, made or not yet */
+	uint32_t wanted; /* protocols, made or not yet */
 	int access;
 	enum registry_buffer_state state;
-	bool changing;			/* by one thread, without the lock */
+	bool changing; /* by one thread, without the lock */
 	struct registry_request *lazy;
 };
 
-#define BUFFER_CLOSED	(1u << 31)
+#define BUFFER_CLOSED (1u << 31)
 
 /*
  * A record.  To hold it, its first cache line is enough.
@@ -110,7 +110,7 @@ struct registry_rest {
 };
 
 struct mrg_registry {
-	struct registry_index index;		/* read without the lock */
+	struct registry_index index; /* read without the lock */
 	size_t device_count;
 	size_t slot_count;
 	const struct registry_ops *ops;
@@ -137,8 +137,7 @@ struct mrg_registry {
 extern const struct registry_ops registry_ops_real;
 
 /** registry_open_with() - mrg_registry_open() with other makers of entries */
-int registry_open_with(struct mrg_registry **registry,
-		       const struct mrg_registry_opts *opts,
+int registry_open_with(struct mrg_registry **registry, const struct mrg_registry_opts *opts,
 		       const struct registry_ops *ops);
 
 static inline size_t registry_hot_bytes(const struct mrg_registry *registry)
@@ -146,18 +145,20 @@ static inline size_t registry_hot_bytes(const struct mrg_registry *registry)
 	return sizeof(struct mrg_buffer) + registry->slot_count * sizeof(void *);
 }
 
-static inline size_t registry_slot(const struct mrg_registry *registry,
-				   enum mrg_protocol protocol, size_t device)
+static inline size_t registry_slot(const struct mrg_registry *registry, enum mrg_protocol protocol,
+				   size_t device)
 {
-	return protocol == MRG_PROTO_VERBS ? device :
-		registry->device_count + (size_t)protocol - MRG_PROTO_VERBS - 1;
+	return protocol == MRG_PROTO_VERBS ?
+		       device :
+		       registry->device_count + (size_t)protocol - MRG_PROTO_VERBS - 1;
 }
 
-static inline enum mrg_protocol
-registry_slot_protocol(const struct mrg_registry *registry, size_t slot)
+static inline enum mrg_protocol registry_slot_protocol(const struct mrg_registry *registry,
+						       size_t slot)
 {
-	return slot < registry->device_count ? MRG_PROTO_VERBS :
-		(enum mrg_protocol)(slot - registry->device_count + MRG_PROTO_VERBS + 1);
+	return slot < registry->device_count ?
+		       MRG_PROTO_VERBS :
+		       (enum mrg_protocol)(slot - registry->device_count + MRG_PROTO_VERBS + 1);
 }
 
 static inline void *registry_buffer_entry(const struct mrg_buffer *buffer, size_t slot)
@@ -174,8 +175,8 @@ bool registry_buffer_try_hold(struct mrg_buffer *buffer);
 /** registry_make() - the entries of @protocols and @devices that the record
  *  lacks; on failure those made here are undone, last first.  A -errno with the
  *  failure kept. */
-int registry_make(struct mrg_buffer *buffer, struct registry_request *request,
-		  uint32_t protocols, uint64_t devices);
+int registry_make(struct mrg_buffer *buffer, struct registry_request *request, uint32_t protocols,
+		  uint64_t devices);
 /** registry_undo() - all entries, last first; those that fail stay.  The first
  *  -errno, with the failure kept. */
 int registry_undo(struct mrg_buffer *buffer);
@@ -183,16 +184,13 @@ int registry_undo(struct mrg_buffer *buffer);
  *  -errno, with the failure kept. */
 int registry_undo_rest(struct mrg_registry *registry);
 /** registry_missing() - which of @protocols and @devices have no entry */
-uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols,
-			  uint64_t devices);
+uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols, uint64_t devices);
 size_t registry_entry_count(const struct mrg_buffer *buffer);
 
 /* registry_request.c */
 
-int registry_request_keep(struct registry_request **kept,
-			  const struct registry_request *request);
-void registry_request_end(struct mrg_registry *registry,
-			  struct registry_request *request);
+int registry_request_keep(struct registry_request **kept, const struct registry_request *request);
+void registry_request_end(struct mrg_registry *registry, struct registry_request *request);
 void registry_request_drop(struct registry_request *kept);
 
 /** registry_check() - -ECHILD in a child after fork(2), with the failure kept */

@@ -30,8 +30,7 @@ static int keep_dmabuf(struct registry_request *kept)
 	return 0;
 }
 
-static int keep_memfds(struct registry_request *kept,
-		       const struct registry_request *request)
+static int keep_memfds(struct registry_request *kept, const struct registry_request *request)
 {
 	if (!request->memfd_count)
 		return 0;
@@ -50,8 +49,7 @@ static int keep_memfds(struct registry_request *kept,
 	return 0;
 }
 
-int registry_request_keep(struct registry_request **out,
-			  const struct registry_request *request)
+int registry_request_keep(struct registry_request **out, const struct registry_request *request)
 {
 	struct registry_request *kept = malloc(sizeof(*kept));
 	int ret;
@@ -73,8 +71,7 @@ int registry_request_keep(struct registry_request **out,
 }
 
 /* An open DMA-BUF keeps GPU memory in use; the MRs hold it by themselves. */
-void registry_request_end(struct mrg_registry *registry,
-			  struct registry_request *request)
+void registry_request_end(struct mrg_registry *registry, struct registry_request *request)
 {
 	if (request->exported)
 		mrg_gpu_export_release(registry->gpu, &request->export);

@@ -25,8 +25,7 @@ int registry_verbs_device(struct mrg_registry *registry, struct registry_device 
 	ret = ibv_query_port(context, (uint8_t)device->open.port, &port);
 	if (ret)
 		return -ret;
-	snprintf(device->name, sizeof(device->name), "%s",
-		 ibv_get_device_name(context->device));
+	snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(context->device));
 	device->guid = ibv_get_device_guid(context->device);
 	device->lid = port.lid;
 	device->link_layer = port.link_layer;
@@ -41,9 +40,9 @@ static int region_failure(const struct mrg_registry *registry, size_t device, in
 
 	if (mrg_last_error(registry->ctx, &cause))
 		return base_error_set(error, code, "register memory", "", "%s: %s",
-				    registry->devices[device].name, strerror(-code));
+				      registry->devices[device].name, strerror(-code));
 	return base_error_set(error, code, cause.stage, cause.remedy, "%s: %s",
-			    registry->devices[device].name, cause.cause);
+			      registry->devices[device].name, cause.cause);
 }
 
 static struct verbs_entry *make_entry(size_t count)
@@ -73,17 +72,16 @@ static const struct mrg_reg_opts *reg_opts(const struct registry_request *reques
 	return request->reg.size ? &request->reg : NULL;
 }
 
-static int reg_whole(struct mrg_registry *registry, struct registry_request *request,
-		     size_t device, struct mrg_mr **mr)
+static int reg_whole(struct mrg_registry *registry, struct registry_request *request, size_t device,
+		     struct mrg_mr **mr)
 {
 	struct ibv_pd *pd = registry->devices[device].open.pd;
 
 	if (request->has_dmabuf)
 		return mrg_reg_dmabuf(registry->ctx, pd, &request->dmabuf, request->addr,
-				      request->length, request->access,
-				      reg_opts(request), mr);
-	return mrg_reg(registry->ctx, pd, (void *)(uintptr_t)request->addr,
-		       request->length, request->access, reg_opts(request), mr);
+				      request->length, request->access, reg_opts(request), mr);
+	return mrg_reg(registry->ctx, pd, (void *)(uintptr_t)request->addr, request->length,
+		       request->access, reg_opts(request), mr);
 }
 
 static bool is_gpu(const struct mrg_mem *mem)
@@ -107,8 +105,7 @@ static int export_once(struct mrg_registry *registry, struct registry_request *r
 	mrg_mem_release(&mem);
 	if (!gpu)
 		return 0;
-	ret = mrg_gpu_export(registry->gpu, request->addr, request->length, NULL,
-			     &request->export);
+	ret = mrg_gpu_export(registry->gpu, request->addr, request->length, NULL, &request->export);
 	request->exported = !ret;
 	return ret;
 }
@@ -119,9 +116,8 @@ static int reg_pieces(struct mrg_registry *registry, struct registry_request *re
 	for (size_t i = 0; i < request->export.count; i++) {
 		const struct mrg_export_piece *piece = &request->export.pieces[i];
 		int ret = mrg_reg_dmabuf(registry->ctx, registry->devices[device].open.pd,
-					 &piece->buf, piece->addr, piece->length,
-					 request->access, reg_opts(request),
-					 &entry->mrs[entry->count]);
+					 &piece->buf, piece->addr, piece->length, request->access,
+					 reg_opts(request), &entry->mrs[entry->count]);
 
 		if (ret)
 			return ret;
@@ -130,8 +126,8 @@ static int reg_pieces(struct mrg_registry *registry, struct registry_request *re
 	return 0;
 }
 
-static int reg_entry(struct mrg_registry *registry, struct registry_request *request,
-		     size_t device, struct verbs_entry *entry)
+static int reg_entry(struct mrg_registry *registry, struct registry_request *request, size_t device,
+		     struct verbs_entry *entry)
 {
 	int ret;
 
@@ -143,7 +139,7 @@ static int reg_entry(struct mrg_registry *registry, struct registry_request *req
 }
 
 int registry_verbs_add(struct mrg_registry *registry, struct registry_request *request,
-	      size_t device, void **out, struct mrg_error *error)
+		       size_t device, void **out, struct mrg_error *error)
 {
 	struct verbs_entry *entry;
 	int ret = export_once(registry, request);
@@ -153,7 +149,7 @@ int registry_verbs_add(struct mrg_registry *registry, struct registry_request *r
 	entry = make_entry(request->exported ? request->export.count : 1);
 	if (!entry)
 		return base_error_set(error, -ENOMEM, "register memory", "",
-				    "no memory for an entry");
+				      "no memory for an entry");
 	ret = reg_entry(registry, request, device, entry);
 	if (!ret) {
 		*out = entry;
@@ -176,9 +172,9 @@ int registry_verbs_remove(struct mrg_registry *registry, void *at, struct mrg_er
 	(void)registry;
 	if (ret)
 		return base_error_set(error, ret, "deregister memory",
-				    "unbind memory windows, and unregister again",
-				    "%zu MRs could not be deregistered: %s", entry->count,
-				    strerror(-ret));
+				      "unbind memory windows, and unregister again",
+				      "%zu MRs could not be deregistered: %s", entry->count,
+				      strerror(-ret));
 	free(entry);
 	return 0;
 }
@@ -206,8 +202,7 @@ static ssize_t walk_mrs(const struct verbs_entry *entry, uint64_t addr, uint64_t
 			return -ERANGE;
 		left = mrg_mr_addr(mr) + (mrg_mr_length(mr) - addr);
 		part = left < length ? left : length;
-		got = mrg_keys(mr, addr, part, segs ? segs + count : NULL,
-			       segs ? SIZE_MAX : 0);
+		got = mrg_keys(mr, addr, part, segs ? segs + count : NULL, segs ? SIZE_MAX : 0);
 		if (got < 0)
 			return got;
 		count += got;
@@ -217,8 +212,8 @@ static ssize_t walk_mrs(const struct verbs_entry *entry, uint64_t addr, uint64_t
 	return count ? count : -ERANGE;
 }
 
-ssize_t registry_verbs_keys(const void *at, uint64_t addr, uint64_t length,
-		   struct mrg_seg *segs, size_t cap)
+ssize_t registry_verbs_keys(const void *at, uint64_t addr, uint64_t length, struct mrg_seg *segs,
+			    size_t cap)
 {
 	const struct verbs_entry *entry = at;
 	ssize_t count;

@@ -11,8 +11,8 @@
 #include "gpu/driver.h"
 #include "base/opts.h"
 
-#define STAGE		"choose GID"
-#define VARIABLE	"MRGUARD_GID_INDEX"
+#define STAGE "choose GID"
+#define VARIABLE "MRGUARD_GID_INDEX"
 
 struct choosing {
 	struct mrg_gid_facts *facts;
@@ -24,8 +24,8 @@ struct choosing {
 	struct mrg_gid_entry *entries;
 	size_t count;
 	struct mrg_error *error;
-	int broken;		/* the routes could not be asked */
-	char why[160];		/* why the last GID that was tried does not reach */
+	int broken; /* the routes could not be asked */
+	char why[160]; /* why the last GID that was tried does not reach */
 };
 
 static const char *or_none(const char *netdev)
@@ -71,19 +71,20 @@ static int take_demanded(const struct choosing *in, struct mrg_gid_choice *choic
 	ret = parse_demand(value, in->device, &index);
 	if (ret)
 		return base_error_set(in->error, ret, STAGE,
-				    "set it to an index, or to DEVICE=INDEX with commas",
-				    VARIABLE "=%s is malformed", value);
+				      "set it to an index, or to DEVICE=INDEX with commas",
+				      VARIABLE "=%s is malformed", value);
 	if (index < 0)
 		return 0;
 	for (size_t i = 0; i < in->count; i++)
 		if (in->entries[i].index == index) {
-			*choice = (struct mrg_gid_choice){ .entry = in->entries[i],
-							   .by_env = true };
+			*choice =
+				(struct mrg_gid_choice){ .entry = in->entries[i], .by_env = true };
 			return 1;
 		}
-	return base_error_set(in->error, -EINVAL, STAGE, "name an index that show_gids lists, or unset it",
-			    VARIABLE "=%s: %s port %u has no GID at index %d", value,
-			    in->device, in->port, index);
+	return base_error_set(in->error, -EINVAL, STAGE,
+			      "name an index that show_gids lists, or unset it",
+			      VARIABLE "=%s: %s port %u has no GID at index %d", value, in->device,
+			      in->port, index);
 }
 
 /* ---- routes ---- */
@@ -101,8 +102,8 @@ static bool same_scope(const uint8_t a[16], const uint8_t b[16])
 	       route_gid_is_link_local(a) == route_gid_is_link_local(b);
 }
 
-__attribute__((format(printf, 2, 3)))
-static bool does_not_reach(struct choosing *in, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool does_not_reach(struct choosing *in,
+								 const char *format, ...)
 {
 	va_list args;
 
@@ -117,8 +118,8 @@ static bool does_not_reach(struct choosing *in, const char *format, ...)
  * look at it.  A GID whose netdev cannot be seen (in a container, say) reaches
  * if the kernel would send from its address.
  */
-static bool reaches(struct choosing *in, const struct mrg_gid_entry *entry,
-		    const uint8_t peer[16], struct route_gid_route *route)
+static bool reaches(struct choosing *in, const struct mrg_gid_entry *entry, const uint8_t peer[16],
+		    struct route_gid_route *route)
 {
 	char own[MRG_GID_TEXT], other[MRG_GID_TEXT];
 	bool seen = entry->netdev[0];
@@ -133,12 +134,10 @@ static bool reaches(struct choosing *in, const struct mrg_gid_entry *entry,
 				      or_none(entry->netdev), other, strerror(-ret));
 	if (route->local)
 		return true;
-	if (seen ? !strcmp(route->netdev, entry->netdev) :
-		   !memcmp(route->source, entry->gid, 16))
+	if (seen ? !strcmp(route->netdev, entry->netdev) : !memcmp(route->source, entry->gid, 16))
 		return true;
 	return does_not_reach(in, "route table %u sends to %s from %s by %s, and the GID is on %s",
-			      route->table, other, own, route->netdev,
-			      or_none(entry->netdev));
+			      route->table, other, own, route->netdev, or_none(entry->netdev));
 }
 
 /* How well a GID and a peer address go together, the smallest first. */
@@ -146,7 +145,7 @@ struct fit {
 	int type;
 	int scope;
 	size_t peer;
-	int foreign;	/* the kernel would send from another address */
+	int foreign; /* the kernel would send from another address */
 	int overlay;
 	int index;
 };
@@ -166,8 +165,7 @@ static int compare(const struct fit *a, const struct fit *b)
 	return a->index - b->index;
 }
 
-static bool is_own(struct choosing *in, const struct mrg_gid_entry *entry,
-		   const uint8_t peer[16])
+static bool is_own(struct choosing *in, const struct mrg_gid_entry *entry, const uint8_t peer[16])
 {
 	struct route_gid_route route;
 
@@ -205,7 +203,8 @@ static bool take_best(struct choosing *in, struct mrg_gid_choice *choice)
 				continue;
 			best = fit;
 			found = true;
-			*choice = (struct mrg_gid_choice){ .entry = *entry, .peer = peer,
+			*choice = (struct mrg_gid_choice){ .entry = *entry,
+							   .peer = peer,
 							   .table = route.table };
 		}
 	return found;
@@ -217,8 +216,7 @@ static bool take_first(const struct choosing *in, struct mrg_gid_choice *choice)
 	for (size_t i = 0; i < in->count; i++) {
 		size_t peer = 0;
 
-		while (peer < in->peer_count &&
-		       !same_scope(in->entries[i].gid, in->peers[peer]))
+		while (peer < in->peer_count && !same_scope(in->entries[i].gid, in->peers[peer]))
 			peer++;
 		if (!fits_type(in, &in->entries[i]) || (peer && peer == in->peer_count))
 			continue;
@@ -233,11 +231,12 @@ static bool take_first(const struct choosing *in, struct mrg_gid_choice *choice)
 static int no_gid(const struct choosing *in)
 {
 	return base_error_set(in->error, -ENODATA, STAGE,
-			    "give the NIC's netdev an address, or see whether the port is up",
-			    "the GID table of %s port %u has no usable entry%s", in->device,
-			    in->port,
-			    in->flags & MRG_GID_V1 ? " of RoCEv1" :
-			    in->flags & MRG_GID_V2 ? " of RoCEv2" : "");
+			      "give the NIC's netdev an address, or see whether the port is up",
+			      "the GID table of %s port %u has no usable entry%s", in->device,
+			      in->port,
+			      in->flags & MRG_GID_V1 ? " of RoCEv1" :
+			      in->flags & MRG_GID_V2 ? " of RoCEv2" :
+						       "");
 }
 
 static int no_route(struct choosing *in)
@@ -245,15 +244,16 @@ static int no_route(struct choosing *in)
 	char peer[MRG_GID_TEXT];
 
 	if (in->broken)
-		return base_error_set(in->error, in->broken, STAGE, "open the facts anew, and try again",
-				    "the kernel cannot be asked for the route to %s: %s",
-				    mrg_gid_text(in->peers[0], peer), strerror(-in->broken));
+		return base_error_set(in->error, in->broken, STAGE,
+				      "open the facts anew, and try again",
+				      "the kernel cannot be asked for the route to %s: %s",
+				      mrg_gid_text(in->peers[0], peer), strerror(-in->broken));
 	if (!in->why[0])
 		does_not_reach(in, "its %zu GIDs have no address of the same kind", in->count);
 	return base_error_set(in->error, -ENETUNREACH, STAGE,
-			    "take a NIC that the peer's address is routed by, or mend the route",
-			    "%s port %u does not reach %s: %s", in->device, in->port,
-			    mrg_gid_text(in->peers[0], peer), in->why);
+			      "take a NIC that the peer's address is routed by, or mend the route",
+			      "%s port %u does not reach %s: %s", in->device, in->port,
+			      mrg_gid_text(in->peers[0], peer), in->why);
 }
 
 static bool has_type(const struct choosing *in)
@@ -282,15 +282,18 @@ static int choose(struct choosing *in, struct mrg_gid_choice *choice)
 }
 
 int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device, unsigned int port,
-		   const uint8_t (*peers)[16], size_t peer_count,
-		   const struct mrg_gid_opts *opts, struct mrg_gid_choice *choice,
-		   struct mrg_error *error)
+		   const uint8_t (*peers)[16], size_t peer_count, const struct mrg_gid_opts *opts,
+		   struct mrg_gid_choice *choice, struct mrg_error *error)
 {
 	const uint32_t known = MRG_GID_NO_ROUTE | MRG_GID_V1 | MRG_GID_V2;
 	struct mrg_gid_choice made;
 	struct mrg_gid_opts o;
-	struct choosing in = { .facts = facts, .device = device, .port = port,
-			       .peers = peers, .peer_count = peer_count, .error = error };
+	struct choosing in = { .facts = facts,
+			       .device = device,
+			       .port = port,
+			       .peers = peers,
+			       .peer_count = peer_count,
+			       .error = error };
 	ssize_t count;
 	int ret;
 
@@ -303,7 +306,7 @@ int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device, unsigned int
 		return base_error_set(error, -ENOMEM, STAGE, "", "no memory for the GID table");
 	if (count < 0)
 		return base_error_set(error, (int)count, STAGE, "see `ibv_devices'",
-				    "there is no device %s with a port %u", device, port);
+				      "there is no device %s with a port %u", device, port);
 	in.count = (size_t)count;
 	ret = choose(&in, &made);
 	if (!ret)

@@ -7,7 +7,7 @@
 
 #include "host/tree.h"
 
-#define GID_TABLES	256
+#define GID_TABLES 256
 
 /**
  * struct route_gid_route - where the kernel sends what goes to an address
@@ -29,9 +29,9 @@ struct nl_sock;
 
 struct mrg_gid_facts {
 	struct mrg_tree *tree;
-	struct nl_sock *socket;		/* live */
-	struct gid_recorded *recorded;	/* otherwise */
-	const long *only;		/* places of tables to read; NULL: all */
+	struct nl_sock *socket; /* live */
+	struct gid_recorded *recorded; /* otherwise */
+	const long *only; /* places of tables to read; NULL: all */
 	size_t only_count;
 };
 
@@ -44,20 +44,20 @@ struct mrg_gid_facts {
  * Return: 0; -ENETUNREACH and whatever else the kernel says.
  */
 int route_gid_route(struct mrg_gid_facts *facts, const uint8_t *from, const uint8_t to[16],
-	      const char *netdev, struct route_gid_route *route);
+		    const char *netdev, struct route_gid_route *route);
 
 /* gid_netlink.c */
 int route_gid_netlink_open(struct nl_sock **socket);
 void route_gid_netlink_close(struct nl_sock *socket);
 int route_gid_netlink_route(struct nl_sock *socket, const uint8_t *from, const uint8_t to[16],
-		      const char *netdev, struct route_gid_route *route);
+			    const char *netdev, struct route_gid_route *route);
 
 /* gid_recorded.c: the text of /.mrguard/routes */
 int route_gid_recorded_open(struct mrg_tree *tree, struct gid_recorded **recorded);
 void route_gid_recorded_close(struct gid_recorded *recorded);
 int route_gid_recorded_route(const struct gid_recorded *recorded, const uint8_t *from,
-		       const uint8_t to[16], const char *netdev,
-		       struct route_gid_route *route);
+			     const uint8_t to[16], const char *netdev,
+			     struct route_gid_route *route);
 
 /* gid_text.c */
 bool route_gid_is_ipv4(const uint8_t gid[16]);

@@ -69,8 +69,7 @@ static int take_route(struct nl_msg *msg, void *arg)
 	rt = nlmsg_data(head);
 	answer->has_route = true;
 	answer->route->local = rt->rtm_type == RTN_LOCAL;
-	answer->route->table = attrs[RTA_TABLE] ? nla_get_u32(attrs[RTA_TABLE]) :
-						  rt->rtm_table;
+	answer->route->table = attrs[RTA_TABLE] ? nla_get_u32(attrs[RTA_TABLE]) : rt->rtm_table;
 	if (rt->rtm_type == RTN_UNREACHABLE || rt->rtm_type == RTN_BLACKHOLE)
 		answer->error = -ENETUNREACH;
 	if (attrs[RTA_OIF])
@@ -92,7 +91,7 @@ static int take_error(struct sockaddr_nl *address, struct nlmsgerr *error, void 
 static int put_address(struct nl_msg *msg, int attr, const uint8_t gid[16])
 {
 	return route_gid_is_ipv4(gid) ? nla_put(msg, attr, 4, gid + 12) :
-				  nla_put(msg, attr, 16, gid);
+					nla_put(msg, attr, 16, gid);
 }
 
 static struct nl_msg *make_request(const uint8_t *from, const uint8_t to[16], int oif)
@@ -101,7 +100,9 @@ static struct nl_msg *make_request(const uint8_t *from, const uint8_t to[16], in
 	const struct rtmsg rt = {
 		.rtm_family = ipv4 ? AF_INET : AF_INET6,
 		.rtm_dst_len = ipv4 ? 32 : 128,
-		.rtm_src_len = !from ? 0 : ipv4 ? 32 : 128,
+		.rtm_src_len = !from ? 0 :
+			       ipv4  ? 32 :
+				       128,
 		/* Otherwise the answer says main, wherever the route is. */
 		.rtm_flags = RTM_F_LOOKUP_TABLE,
 	};
@@ -110,8 +111,7 @@ static struct nl_msg *make_request(const uint8_t *from, const uint8_t to[16], in
 	if (!msg)
 		return NULL;
 	if (nlmsg_append(msg, (void *)&rt, sizeof(rt), NLMSG_ALIGNTO) < 0 ||
-	    put_address(msg, RTA_DST, to) < 0 ||
-	    (from && put_address(msg, RTA_SRC, from) < 0) ||
+	    put_address(msg, RTA_DST, to) < 0 || (from && put_address(msg, RTA_SRC, from) < 0) ||
 	    (oif && nla_put_u32(msg, RTA_OIF, (uint32_t)oif) < 0)) {
 		nlmsg_free(msg);
 		return NULL;
@@ -183,7 +183,7 @@ static void name_of(struct nl_sock *socket, int index, char name[16])
  * no route is found (ip_route_output_key_hash_rcu).
  */
 int route_gid_netlink_route(struct nl_sock *socket, const uint8_t *from, const uint8_t to[16],
-		      const char *netdev, struct route_gid_route *route)
+			    const char *netdev, struct route_gid_route *route)
 {
 	bool scoped = !route_gid_is_ipv4(to) && route_gid_is_link_local(to);
 	int oif = scoped ? link_index(socket, netdev) : vrf_index(socket, netdev), ret;

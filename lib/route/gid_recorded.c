@@ -18,12 +18,12 @@
 
 #include "route/gid_facts.h"
 
-#define MAIN_TABLE	254	/* RT_TABLE_MAIN */
-#define MAX_ROUTES	4096
+#define MAIN_TABLE 254 /* RT_TABLE_MAIN */
+#define MAX_ROUTES 4096
 
 struct prefix {
 	uint8_t gid[16];
-	unsigned int bits;	/* of 128 */
+	unsigned int bits; /* of 128 */
 };
 
 struct recorded_route {
@@ -70,8 +70,10 @@ static bool holds(const struct prefix *prefix, const uint8_t gid[16])
 static int parse_pair(const char *key, const char *value, struct recorded_route *route)
 {
 	if (!strcmp(key, "dev"))
-		return snprintf(route->route.netdev, sizeof(route->route.netdev), "%s",
-				value) < (int)sizeof(route->route.netdev) ? 0 : -EINVAL;
+		return snprintf(route->route.netdev, sizeof(route->route.netdev), "%s", value) <
+				       (int)sizeof(route->route.netdev) ?
+			       0 :
+			       -EINVAL;
 	if (!strcmp(key, "src"))
 		return mrg_gid_parse(value, route->route.source);
 	if (!strcmp(key, "table")) {
@@ -111,8 +113,7 @@ static int parse_all(char *text, struct gid_recorded *recorded)
 	char *rest, *line;
 	int ret = 0;
 
-	for (line = strtok_r(text, "\n", &rest); line && !ret;
-	     line = strtok_r(NULL, "\n", &rest)) {
+	for (line = strtok_r(text, "\n", &rest); line && !ret; line = strtok_r(NULL, "\n", &rest)) {
 		line += strspn(line, " \t");
 		if (!*line || *line == '#')
 			continue;
@@ -132,8 +133,7 @@ int route_gid_recorded_open(struct mrg_tree *tree, struct gid_recorded **out)
 	if (recorded)
 		recorded->routes = calloc(MAX_ROUTES, sizeof(*recorded->routes));
 	if (recorded && recorded->routes && text) {
-		ssize_t length = mrg_tree_read(tree, "/.mrguard/routes", text,
-					       HOST_TREE_MAX_FILE);
+		ssize_t length = mrg_tree_read(tree, "/.mrguard/routes", text, HOST_TREE_MAX_FILE);
 
 		ret = length > 0 ? parse_all(text, recorded) : 0;
 	}
@@ -159,7 +159,8 @@ static bool is_better(const struct recorded_route *a, const struct recorded_rout
 }
 
 int route_gid_recorded_route(const struct gid_recorded *recorded, const uint8_t *from,
-		       const uint8_t to[16], const char *netdev, struct route_gid_route *route)
+			     const uint8_t to[16], const char *netdev,
+			     struct route_gid_route *route)
 {
 	bool scoped = !route_gid_is_ipv4(to) && route_gid_is_link_local(to);
 	const struct recorded_route *best = NULL;

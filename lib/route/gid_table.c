@@ -41,7 +41,7 @@ void mrg_gid_close(struct mrg_gid_facts *facts)
 }
 
 int route_gid_route(struct mrg_gid_facts *facts, const uint8_t *from, const uint8_t to[16],
-	      const char *netdev, struct route_gid_route *route)
+		    const char *netdev, struct route_gid_route *route)
 {
 	memset(route, 0, sizeof(*route));
 	if (facts->recorded)
@@ -57,8 +57,7 @@ struct port {
 	bool infiniband;
 };
 
-static ssize_t read_of(const struct port *port, const char *file, int index, char *text,
-		       size_t cap)
+static ssize_t read_of(const struct port *port, const char *file, int index, char *text, size_t cap)
 {
 	char path[192];
 
@@ -130,8 +129,7 @@ static int open_port(struct mrg_gid_facts *facts, const char *device, unsigned i
 	if (!device[0] || strchr(device, '/') || strlen(device) > 63)
 		return -ENODEV;
 	port->facts = facts;
-	snprintf(port->dir, sizeof(port->dir), "/sys/class/infiniband/%s/ports/%u", device,
-		 number);
+	snprintf(port->dir, sizeof(port->dir), "/sys/class/infiniband/%s/ports/%u", device, number);
 	snprintf(path, sizeof(path), "%s/link_layer", port->dir);
 	if (mrg_tree_read(facts->tree, path, text, sizeof(text)) < 0)
 		return -ENODEV;

@@ -34,8 +34,7 @@ int mrg_gid_parse(const char *text, uint8_t gid[16])
 	uint8_t found[16];
 
 	memcpy(found, ipv4_prefix, sizeof(ipv4_prefix));
-	if (inet_pton(AF_INET, text, found + 12) != 1 &&
-	    inet_pton(AF_INET6, text, found) != 1)
+	if (inet_pton(AF_INET, text, found + 12) != 1 && inet_pton(AF_INET6, text, found) != 1)
 		return -EINVAL;
 	memcpy(gid, found, sizeof(found));
 	return 0;

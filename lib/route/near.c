@@ -12,17 +12,15 @@
 #include "host/tree.h"
 
 static const char *const names[] = {
-	[MRG_DISTANCE_SWITCH] = "same switch",
-	[MRG_DISTANCE_ROOT] = "same root port",
-	[MRG_DISTANCE_NODE] = "same NUMA node",
-	[MRG_DISTANCE_FAR] = "other NUMA node",
+	[MRG_DISTANCE_SWITCH] = "same switch",	[MRG_DISTANCE_ROOT] = "same root port",
+	[MRG_DISTANCE_NODE] = "same NUMA node", [MRG_DISTANCE_FAR] = "other NUMA node",
 	[MRG_DISTANCE_UNKNOWN] = "not known",
 };
 
 const char *mrg_distance_name(enum mrg_distance distance)
 {
-	return (unsigned int)distance <= MRG_DISTANCE_UNKNOWN ?
-		names[distance] : names[MRG_DISTANCE_UNKNOWN];
+	return (unsigned int)distance <= MRG_DISTANCE_UNKNOWN ? names[distance] :
+								names[MRG_DISTANCE_UNKNOWN];
 }
 
 /* "0000:1b:00.0": a PCI function's directory. */
@@ -38,8 +36,8 @@ static bool is_function(const char *name, size_t length)
 
 /* Where a function is: the directories above it, and its node. */
 struct place {
-	char path[PATH_MAX];	/* of the last function in it; "" = not known */
-	int node;		/* -1 = not known */
+	char path[PATH_MAX]; /* of the last function in it; "" = not known */
+	int node; /* -1 = not known */
 };
 
 /* Cuts what lies below the function: an RDMA device hangs below an auxiliary
@@ -101,8 +99,7 @@ static unsigned int common_functions(const char *a, const char *b)
  */
 static enum mrg_distance distance(const struct place *a, const struct place *b)
 {
-	unsigned int common = a->path[0] && b->path[0] ?
-		common_functions(a->path, b->path) : 0;
+	unsigned int common = a->path[0] && b->path[0] ? common_functions(a->path, b->path) : 0;
 
 	if (common >= 2)
 		return MRG_DISTANCE_SWITCH;
@@ -138,8 +135,8 @@ static int nearer(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
-int mrg_near(const char *root, const struct mrg_near_place *at,
-	     const char *const *devices, size_t count, struct mrg_near_nic *nics)
+int mrg_near(const char *root, const struct mrg_near_place *at, const char *const *devices,
+	     size_t count, struct mrg_near_nic *nics)
 {
 	struct place buffer, nic;
 	struct mrg_tree *tree;

@@ -13,8 +13,8 @@
 #include "gpu/driver.h"
 #include "base/opts.h"
 
-#define STRIPE_BYTES	(1u << 20)
-#define VARIABLE	"MRGUARD_PROTOCOLS"
+#define STRIPE_BYTES (1u << 20)
+#define VARIABLE "MRGUARD_PROTOCOLS"
 
 /* All that a choice depends on. */
 struct question {
@@ -26,8 +26,8 @@ struct question {
 	uint32_t excluded;
 };
 
-__attribute__((format(printf, 3, 4)))
-static int because(struct mrg_path_reason *reason, int code, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int because(struct mrg_path_reason *reason, int code,
+							 const char *format, ...)
 {
 	va_list args;
 
@@ -106,13 +106,12 @@ static int order_of_env(struct question *q, struct mrg_error *error)
 	copy = strdup(value);
 	if (!copy)
 		return base_error_set(error, -ENOMEM, "read environment", "", "no memory");
-	for (word = strtok_r(copy, ", ", &rest); word && !ret;
-	     word = strtok_r(NULL, ", ", &rest)) {
+	for (word = strtok_r(copy, ", ", &rest); word && !ret; word = strtok_r(NULL, ", ", &rest)) {
 		ret = take_word(q, word, &names);
 		if (ret)
 			base_error_set(error, ret, "read environment",
-				     "name protocols as mrg_protocol_name() does, with commas",
-				     VARIABLE "=%s: \"%s\" is no protocol", value, word);
+				       "name protocols as mrg_protocol_name() does, with commas",
+				       VARIABLE "=%s: \"%s\" is no protocol", value, word);
 	}
 	free(copy);
 	return ret;
@@ -127,7 +126,7 @@ static int ask(struct question *q, const struct mrg_descriptor *local,
 	q->remote = remote;
 	if (base_opts_copy(&q->opts, sizeof(q->opts), opts) || order_of_opts(q))
 		return base_error_set(error, -EINVAL, "check options", "",
-				    "the options are malformed");
+				      "the options are malformed");
 	if (!q->opts.stripe_bytes)
 		q->opts.stripe_bytes = STRIPE_BYTES;
 	return order_of_env(q, error);
@@ -158,15 +157,14 @@ static int probe(const struct question *q, enum mrg_protocol protocol, uint32_t 
 
 	if (!q->opts.probe)
 		return 0;
-	ret = q->opts.probe(q->opts.probe_arg, protocol, q->local, local, q->remote, remote,
-			    &why);
+	ret = q->opts.probe(q->opts.probe_arg, protocol, q->local, local, q->remote, remote, &why);
 	if (!ret)
 		return 0;
 	return because(reason, ret, "%s", why.cause[0] ? why.cause : strerror(-ret));
 }
 
-static int judge_share(const struct question *q, enum mrg_protocol protocol,
-		       struct mrg_path *path, struct mrg_path_reason *reason)
+static int judge_share(const struct question *q, enum mrg_protocol protocol, struct mrg_path *path,
+		       struct mrg_path_reason *reason)
 {
 	const struct mrg_desc_share *share = mrg_descriptor_share(q->remote, protocol);
 	int ret;
@@ -243,7 +241,8 @@ static int judge_rails(const struct question *q, struct mrg_path *path,
 	uint64_t taken = 0;
 
 	if (!count)
-		return because(reason, -ENODEV, "no local device is near, by the list that was given");
+		return because(reason, -ENODEV,
+			       "no local device is near, by the list that was given");
 	for (uint32_t i = 0; i < count && path->rail_count < MRG_PATH_MAX_RAILS; i++) {
 		uint32_t local = nth_near(q, i);
 
@@ -253,8 +252,7 @@ static int judge_rails(const struct question *q, struct mrg_path *path,
 		if (remote < 0)
 			continue;
 		taken |= 1ull << remote;
-		path->rails[path->rail_count++] = (struct mrg_path_rail){ local,
-									  (uint32_t)remote };
+		path->rails[path->rail_count++] = (struct mrg_path_rail){ local, (uint32_t)remote };
 		if (!all)
 			break;
 	}
@@ -280,8 +278,8 @@ static int judge_verbs(const struct question *q, struct mrg_path *path,
 
 /* ---- the choice ---- */
 
-static int judge(const struct question *q, enum mrg_protocol protocol,
-		 struct mrg_path *path, struct mrg_path_reason *reason)
+static int judge(const struct question *q, enum mrg_protocol protocol, struct mrg_path *path,
+		 struct mrg_path_reason *reason)
 {
 	memset(path, 0, sizeof(*path));
 	memset(reason, 0, sizeof(*reason));
@@ -294,11 +292,9 @@ static int judge(const struct question *q, enum mrg_protocol protocol,
 	return judge_share(q, protocol, path, reason);
 }
 
-ssize_t mrg_explain_path(const struct mrg_descriptor *local,
-			 const struct mrg_descriptor *remote,
+ssize_t mrg_explain_path(const struct mrg_descriptor *local, const struct mrg_descriptor *remote,
 			 const struct mrg_path_opts *opts,
-			 struct mrg_path_reason reasons[MRG_PROTO_COUNT],
-			 struct mrg_path *path)
+			 struct mrg_path_reason reasons[MRG_PROTO_COUNT], struct mrg_path *path)
 {
 	struct mrg_path way;
 	struct question q;
@@ -324,17 +320,16 @@ ssize_t mrg_explain_path(const struct mrg_descriptor *local,
 }
 
 /* As many reasons as there is room for. */
-static int no_way(const struct mrg_descriptor *remote, const char *reasons,
-		  struct mrg_error *error)
+static int no_way(const struct mrg_descriptor *remote, const char *reasons, struct mrg_error *error)
 {
 	return base_error_set(error, -EHOSTUNREACH, "choose path",
-			    "register the buffer for a protocol that both sides have",
-			    "no way to the buffer of %s: %s", remote->host, reasons);
+			      "register the buffer for a protocol that both sides have",
+			      "no way to the buffer of %s: %s", remote->host, reasons);
 }
 
-int mrg_path_choose(const struct mrg_descriptor *local,
-		    const struct mrg_descriptor *remote, const struct mrg_path_opts *opts,
-		    struct mrg_path *path, struct mrg_error *error)
+int mrg_path_choose(const struct mrg_descriptor *local, const struct mrg_descriptor *remote,
+		    const struct mrg_path_opts *opts, struct mrg_path *path,
+		    struct mrg_error *error)
 {
 	char reasons[sizeof(error->cause)] = "";
 	struct mrg_path_reason reason;
@@ -352,9 +347,9 @@ int mrg_path_choose(const struct mrg_descriptor *local,
 		}
 		if (reason.code == -ENOPROTOOPT && q.order[i] != MRG_PROTO_VERBS)
 			continue;
-		length += (size_t)snprintf(reasons + length, sizeof(reasons) - length,
-					   "%s%s: %s", length ? "; " : "",
-					   mrg_protocol_name(q.order[i]), reason.why);
+		length += (size_t)snprintf(reasons + length, sizeof(reasons) - length, "%s%s: %s",
+					   length ? "; " : "", mrg_protocol_name(q.order[i]),
+					   reason.why);
 		if (length >= sizeof(reasons))
 			length = sizeof(reasons) - 1;
 	}

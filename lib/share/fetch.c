@@ -11,17 +11,17 @@
 
 #include "share/handle.h"
 
-#define FIRST_BATCH	32
-#define CONNECT_MS	5	/* between tries, while the backlog is full */
+#define FIRST_BATCH 32
+#define CONNECT_MS 5 /* between tries, while the backlog is full */
 
 struct fetch {
 	struct mrg_share *share;
 	const struct share_descriptor *desc;
 	const struct share_sink *sink;
 	int fd;
-	int owner;		/* pidfd, or -1 */
-	uint32_t next;		/* chunk expected */
-	bool told;		/* the owner itself said why it fails */
+	int owner; /* pidfd, or -1 */
+	uint32_t next; /* chunk expected */
+	bool told; /* the owner itself said why it fails */
 	uint64_t deadline;
 	/* where next lies in desc->runs */
 	size_t run;
@@ -44,34 +44,34 @@ static void push_deadline(struct fetch *fetch)
 static int timed_out(const struct fetch *fetch, const char *stage)
 {
 	return gpu_fail(fetch->share, -ETIMEDOUT, stage,
-			    "see whether the owner is stopped, or busy with other peers",
-			    "the owner made no progress for %u ms, at chunk %u of %llu",
-			    fetch->share->timeout_ms, fetch->next,
-			    (unsigned long long)fetch->desc->chunks);
+			"see whether the owner is stopped, or busy with other peers",
+			"the owner made no progress for %u ms, at chunk %u of %llu",
+			fetch->share->timeout_ms, fetch->next,
+			(unsigned long long)fetch->desc->chunks);
 }
 
 static int out_of_fds(const struct fetch *fetch)
 {
-	return gpu_fail(fetch->share, -EMFILE, "receive chunks",
-			    "raise the limit (ulimit -n), or close files: file descriptors ran out, memory did not",
-			    "this process has no file descriptor left, at chunk %u of %llu",
-			    fetch->next, (unsigned long long)fetch->desc->chunks);
+	return gpu_fail(
+		fetch->share, -EMFILE, "receive chunks",
+		"raise the limit (ulimit -n), or close files: file descriptors ran out, memory did not",
+		"this process has no file descriptor left, at chunk %u of %llu", fetch->next,
+		(unsigned long long)fetch->desc->chunks);
 }
 
 static int gone(const struct fetch *fetch)
 {
 	return gpu_fail(fetch->share, -ECONNRESET, "receive chunks",
-			    "get a descriptor from a running owner",
-			    "the owner went away at chunk %u of %llu", fetch->next,
-			    (unsigned long long)fetch->desc->chunks);
+			"get a descriptor from a running owner",
+			"the owner went away at chunk %u of %llu", fetch->next,
+			(unsigned long long)fetch->desc->chunks);
 }
 
 static int broken(const struct fetch *fetch, const char *what)
 {
 	return gpu_fail(fetch->share, -EPROTO, "receive chunks",
-			    "run the same version of libmrguard in both processes",
-			    "the owner broke the protocol at chunk %u: %s",
-			    fetch->next, what);
+			"run the same version of libmrguard in both processes",
+			"the owner broke the protocol at chunk %u: %s", fetch->next, what);
 }
 
 /* ---- connecting ---- */
@@ -82,34 +82,35 @@ static bool other_network(const struct fetch *fetch)
 	       fetch->desc->netns != fetch->share->netns;
 }
 
-static int refused(const struct fetch *fetch, const struct share_address *address,
-		   int ret)
+static int refused(const struct fetch *fetch, const struct share_address *address, int ret)
 {
 	struct mrg_share *share = fetch->share;
 
 	if (share_is_abstract(address) && ret == -ECONNREFUSED && other_network(fetch))
-		return gpu_fail(share, -ENETUNREACH, "connect",
+		return gpu_fail(
+			share, -ENETUNREACH, "connect",
 			"set MRGUARD_SHARE_DIR in the owner to a directory that both see, such as a shared mount",
 			"the owner is in another network namespace, where its abstract socket name is not seen");
 	if (share_is_abstract(address) && ret == -ECONNREFUSED)
-		return gpu_fail(share, ret, "connect",
+		return gpu_fail(
+			share, ret, "connect",
 			"start the owner again; if it is in another network namespace, set MRGUARD_SHARE_DIR there",
-			"the owner is gone: nobody answers at @%.*s",
-			(int)address->length - 1, address->name + 1);
+			"the owner is gone: nobody answers at @%.*s", (int)address->length - 1,
+			address->name + 1);
 	if (ret == -ENOENT)
-		return gpu_fail(share, ret, "connect",
+		return gpu_fail(
+			share, ret, "connect",
 			"mount the owner's MRGUARD_SHARE_DIR at the same path here",
 			"the owner's socket %s is not seen in this mount namespace, or the owner is gone",
 			address->name);
 	if (ret == -ECONNREFUSED)
 		return gpu_fail(share, ret, "connect", "start the owner again",
-			"the owner is gone: nobody answers at %s", address->name);
+				"the owner is gone: nobody answers at %s", address->name);
 	if (ret == -EACCES || ret == -EPERM)
-		return gpu_fail(share, -EACCES, "connect",
-			"run both processes as the same user",
-			"the owner's socket may not be opened: %s", strerror(-ret));
-	return gpu_fail(share, ret, "connect", "",
-			    "the owner's socket cannot be reached: %s", strerror(-ret));
+		return gpu_fail(share, -EACCES, "connect", "run both processes as the same user",
+				"the owner's socket may not be opened: %s", strerror(-ret));
+	return gpu_fail(share, ret, "connect", "", "the owner's socket cannot be reached: %s",
+			strerror(-ret));
 }
 
 /* A process that forked leaves its sockets open in the child: only its end
@@ -131,7 +132,8 @@ static int check_owner(struct fetch *fetch)
 	if (ret)
 		return gone(fetch);
 	if (!share_may_answer(uid))
-		return gpu_fail(fetch->share, -EACCES, "connect",
+		return gpu_fail(
+			fetch->share, -EACCES, "connect",
 			"run both processes as the same user, or the importer as root",
 			"a process of user %u answers at the owner's address, and this one runs as %u",
 			(unsigned int)uid, (unsigned int)geteuid());
@@ -171,7 +173,8 @@ static int ask(struct fetch *fetch, uint32_t batch)
 {
 	struct share_request request = {
 		.generation = fetch->desc->generation,
-		.first = fetch->next, .batch = batch,
+		.first = fetch->next,
+		.batch = batch,
 	};
 	int ret;
 
@@ -210,8 +213,8 @@ static int wait_message(const struct fetch *fetch)
 
 /* With unread bytes of ours on its side, an owner that hangs up resets the
  * connection, and its last words come after the reset. */
-static ssize_t next_message(struct fetch *fetch, union share_message *message,
-			    int *fds, size_t *count)
+static ssize_t next_message(struct fetch *fetch, union share_message *message, int *fds,
+			    size_t *count)
 {
 	ssize_t length;
 	int ret;
@@ -242,8 +245,7 @@ static void advance(struct fetch *fetch)
 	}
 }
 
-static int check_chunks(const struct fetch *fetch, const struct share_chunks *chunks,
-			size_t count)
+static int check_chunks(const struct fetch *fetch, const struct share_chunks *chunks, size_t count)
 {
 	if (share_is_ipc(fetch->desc->kind))
 		return broken(fetch, "it sent chunks of memory that has none");
@@ -257,8 +259,8 @@ static int check_chunks(const struct fetch *fetch, const struct share_chunks *ch
 }
 
 /* Takes all of @fds over. */
-static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks,
-		       const int *fds, size_t count)
+static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks, const int *fds,
+		       size_t count)
 {
 	int ret = check_chunks(fetch, chunks, count);
 	size_t i = 0;
@@ -270,8 +272,7 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks,
 			ret = broken(fetch, "a chunk has not the size that the descriptor tells");
 			break;
 		}
-		ret = fetch->sink->chunk(fetch->sink->to, fds[i], chunk->size,
-					 chunk->offset);
+		ret = fetch->sink->chunk(fetch->sink->to, fds[i], chunk->size, chunk->offset);
 		i++;
 		if (!ret)
 			advance(fetch);
@@ -284,8 +285,8 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks,
 	return fetch->sink->settle(fetch->sink->to);
 }
 
-static int take_message(struct fetch *fetch, union share_message *message,
-			ssize_t length, const int *fds, size_t count)
+static int take_message(struct fetch *fetch, union share_message *message, ssize_t length,
+			const int *fds, size_t count)
 {
 	int type = share_check_message(message, (size_t)length, false);
 
@@ -295,10 +296,10 @@ static int take_message(struct fetch *fetch, union share_message *message,
 	fetch->told = type == SHARE_ERROR;
 	if (fetch->told)
 		return gpu_fail(fetch->share, message->failure.code, "ask owner",
-				    message->failure.remedy, "%s", message->failure.cause);
+				message->failure.remedy, "%s", message->failure.cause);
 	if (type != SHARE_HANDLE || !share_is_ipc(fetch->desc->kind))
 		return broken(fetch, type == -EPROTONOSUPPORT ? "it speaks another version" :
-			      "it sent something else");
+								"it sent something else");
 	if (!fetch->next)
 		advance(fetch);
 	acknowledge(fetch);
@@ -343,10 +344,14 @@ static int fetch_once(struct fetch *fetch, uint32_t batch)
 /* Descriptors that find no room are cut off by the kernel; what came before
  * stays mapped, and the rest is asked for in smaller messages. */
 int share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
-		    const struct share_sink *sink)
+		const struct share_sink *sink)
 {
 	struct fetch fetch = {
-		.share = share, .desc = desc, .sink = sink, .fd = -1, .owner = -1,
+		.share = share,
+		.desc = desc,
+		.sink = sink,
+		.fd = -1,
+		.owner = -1,
 	};
 	int ret;
 

@@ -13,11 +13,11 @@
 
 /* One chunk of a published range. */
 struct share_piece {
-	uint64_t addr;		/* GPU */
+	uint64_t addr; /* GPU */
 	uint64_t size;
-	uint64_t id;		/* GPU: the driver's, see struct mrg_mem_chunk */
-	int fd;			/* memfd; HIP: kept once exported; or -1 */
-	uint64_t offset;	/* in the memfd */
+	uint64_t id; /* GPU: the driver's, see struct mrg_mem_chunk */
+	int fd; /* memfd; HIP: kept once exported; or -1 */
+	uint64_t offset; /* in the memfd */
 };
 
 /*
@@ -28,10 +28,10 @@ struct share_piece {
 struct mrg_range {
 	struct mrg_range *next;
 	struct mrg_share *share;
-	unsigned int published;	/* share.lock */
-	unsigned int clients;	/* share.lock: the server's references */
+	unsigned int published; /* share.lock */
+	unsigned int clients; /* share.lock: the server's references */
 	pthread_mutex_t lock;
-	bool withdrawn;		/* lock */
+	bool withdrawn; /* lock */
 	enum share_kind kind;
 	int device;
 	uint64_t addr, length, skip;
@@ -54,7 +54,7 @@ struct mrg_share {
 	char *dir;
 	uint8_t boot[16];
 	uint64_t netns;
-	pthread_mutex_t lock;	/* what follows */
+	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t imported;
 	struct share_server *server;
 	struct mrg_range *ranges;
@@ -82,12 +82,11 @@ void share_abandon(struct mrg_share *share);
 
 /** share_range_find() - the range with that name, and a reference; or NULL */
 struct mrg_range *share_range_find(struct mrg_share *share, uint64_t generation,
-				 const uint8_t token[SHARE_TOKEN]);
+				   const uint8_t token[SHARE_TOKEN]);
 void share_range_put(struct mrg_share *share, struct mrg_range *range);
 /** share_range_export() - fresh descriptors for chunks from @first on
  *  @fds: OUT @count of them; Return: how many, at least 1, or -errno */
-int share_range_export(struct mrg_range *range, uint32_t first, uint32_t count,
-		     int *fds);
+int share_range_export(struct mrg_range *range, uint32_t first, uint32_t count, int *fds);
 int share_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle);
 void share_range_drop_all(struct mrg_share *share);
 
@@ -105,6 +104,6 @@ struct share_sink {
 
 /** share_fetch() - ask @desc's owner for its chunks.  0 or -errno. */
 int share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
-		    const struct share_sink *sink);
+		const struct share_sink *sink);
 
 #endif

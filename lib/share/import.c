@@ -25,7 +25,7 @@ struct share_mapping {
 	uint32_t flags;
 	/* where it is */
 	uint64_t addr;
-	uint64_t filled;	/* host */
+	uint64_t filled; /* host */
 	struct gpu_window window;
 	int ipc_device;
 	unsigned int devices;
@@ -49,13 +49,12 @@ static int adopt(struct mrg_share *share, int ret)
 
 static int host_open(struct share_mapping *m)
 {
-	void *p = mmap(NULL, m->desc.bytes, PROT_NONE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, m->desc.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		       -1, 0);
 
 	if (p == MAP_FAILED)
 		return gpu_fail(m->share, -ENOMEM, "reserve", "",
-				    "no address space for %" PRIu64 " bytes",
-				    m->desc.bytes);
+				"no address space for %" PRIu64 " bytes", m->desc.bytes);
 	m->addr = (uint64_t)(uintptr_t)p;
 	return 0;
 }
@@ -68,9 +67,9 @@ static bool good_file(int fd, uint64_t size, uint64_t offset)
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &st) &&
-	       size % page == 0 && offset % page == 0 &&
-	       offset <= (uint64_t)st.st_size && size <= (uint64_t)st.st_size - offset;
+	return seals >= 0 && seals & F_SEAL_SHRINK && !fstat(fd, &st) && size % page == 0 &&
+	       offset % page == 0 && offset <= (uint64_t)st.st_size &&
+	       size <= (uint64_t)st.st_size - offset;
 }
 
 static int host_chunk(void *to, int fd, uint64_t size, uint64_t offset)
@@ -81,17 +80,16 @@ static int host_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 
 	if (!good_file(fd, size, offset)) {
 		ret = gpu_fail(m->share, -EPROTO, "map chunk", "",
-				   "the owner sent a descriptor that is no sealed memfd of %" PRIu64 " bytes",
-				   size);
+			       "the owner sent a descriptor that is no sealed memfd of %" PRIu64
+			       " bytes",
+			       size);
 	} else {
-		p = mmap((void *)(uintptr_t)(m->addr + m->filled), size,
-			 PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-			 (off_t)offset);
+		p = mmap((void *)(uintptr_t)(m->addr + m->filled), size, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
 		if (p == MAP_FAILED)
-			ret = gpu_fail(m->share, -errno, "map chunk",
-					   "see vm.max_map_count",
-					   "a chunk of %" PRIu64 " bytes cannot be mapped: %s",
-					   size, strerror(errno));
+			ret = gpu_fail(m->share, -errno, "map chunk", "see vm.max_map_count",
+				       "a chunk of %" PRIu64 " bytes cannot be mapped: %s", size,
+				       strerror(errno));
 	}
 	close(fd);
 	m->filled += ret ? 0 : size;
@@ -111,8 +109,8 @@ static int gpu_open(struct share_mapping *m)
 	uint64_t granule;
 	int ret;
 
-	ret = gpu_window_open(m->share->gpu, share_vendor(m->desc.kind),
-				  m->desc.device, m->device, m->desc.bytes, &m->window);
+	ret = gpu_window_open(m->share->gpu, share_vendor(m->desc.kind), m->desc.device, m->device,
+			      m->desc.bytes, &m->window);
 	if (ret)
 		return adopt(m->share, ret);
 	ret = gpu_window_granule(&m->window, &granule);
@@ -122,8 +120,9 @@ static int gpu_open(struct share_mapping *m)
 	for (size_t i = 0; i < m->desc.run_count; i++)
 		if (m->desc.runs[i].size % granule)
 			return gpu_fail(m->share, -EBADMSG, "reserve", "",
-					    "chunks of %" PRIu64 " bytes are no multiples of this GPU's %" PRIu64,
-					    m->desc.runs[i].size, granule);
+					"chunks of %" PRIu64
+					" bytes are no multiples of this GPU's %" PRIu64,
+					m->desc.runs[i].size, granule);
 	return 0;
 }
 
@@ -148,10 +147,8 @@ static int ipc_handle(void *to, const uint8_t bytes[SHARE_IPC])
 	struct gpu_ipc_handle handle;
 
 	memcpy(handle.bytes, bytes, sizeof(handle.bytes));
-	return adopt(m->share, gpu_ipc_import(m->share->gpu,
-						  share_vendor(m->desc.kind),
-						  m->desc.device, &handle,
-						  &m->ipc_device, &m->addr));
+	return adopt(m->share, gpu_ipc_import(m->share->gpu, share_vendor(m->desc.kind),
+					      m->desc.device, &handle, &m->ipc_device, &m->addr));
 }
 
 /* ---- mappings ---- */
@@ -169,7 +166,7 @@ static void finish_mapping(struct share_mapping *m)
 		m->devices = 1;
 	if (share_is_vmm(m->desc.kind))
 		m->devices = (unsigned int)gpu_window_finish(&m->window,
-			m->flags & MRG_IMPORT_ALL_DEVICES);
+							     m->flags & MRG_IMPORT_ALL_DEVICES);
 }
 
 static void close_mapping(struct share_mapping *m)
@@ -179,8 +176,7 @@ static void close_mapping(struct share_mapping *m)
 	else if (share_is_vmm(m->desc.kind) && m->window.gpu)
 		gpu_window_close(&m->window);
 	else if (share_is_ipc(m->desc.kind) && m->addr)
-		gpu_ipc_release(m->share->gpu, share_vendor(m->desc.kind),
-				    m->ipc_device, m->addr);
+		gpu_ipc_release(m->share->gpu, share_vendor(m->desc.kind), m->ipc_device, m->addr);
 	free(m->desc.runs);
 	free(m);
 }
@@ -203,15 +199,13 @@ static int make_mapping(struct share_mapping *m)
 	return ret;
 }
 
-static bool same_layout(const struct share_descriptor *a,
-			const struct share_descriptor *b)
+static bool same_layout(const struct share_descriptor *a, const struct share_descriptor *b)
 {
 	return a->kind == b->kind && a->run_count == b->run_count &&
 	       !memcmp(a->runs, b->runs, a->run_count * sizeof(*a->runs));
 }
 
-static struct share_mapping *find_mapping(struct mrg_share *share,
-					  const struct share_mapping *like)
+static struct share_mapping *find_mapping(struct mrg_share *share, const struct share_mapping *like)
 {
 	struct share_mapping *m;
 
@@ -226,8 +220,7 @@ static struct share_mapping *find_mapping(struct mrg_share *share,
 
 /* Whether one was found; it may be still in the making, or fail, and then it is
  * looked for again. */
-static struct share_mapping *join_mapping(struct mrg_share *share,
-					  const struct share_mapping *like)
+static struct share_mapping *join_mapping(struct mrg_share *share, const struct share_mapping *like)
 {
 	struct share_mapping *m = find_mapping(share, like);
 
@@ -248,8 +241,8 @@ static void leave_list(struct share_mapping *m)
 }
 
 /* Takes @fresh over; the mapping to use, with a use counted, or NULL. */
-static struct share_mapping *get_mapping(struct mrg_share *share,
-					 struct share_mapping *fresh, int *ret)
+static struct share_mapping *get_mapping(struct mrg_share *share, struct share_mapping *fresh,
+					 int *ret)
 {
 	struct share_mapping *m;
 
@@ -290,9 +283,9 @@ static int check_host(struct mrg_share *share, const struct share_descriptor *de
 
 	if (memcmp(desc->boot, unknown, 16) && memcmp(share->boot, unknown, 16) &&
 	    memcmp(desc->boot, share->boot, 16))
-		return gpu_fail(share, -EXDEV, "check descriptor",
-				    "reach that memory with RDMA",
-				    "the descriptor is of another machine, or from before a reboot (boot id)");
+		return gpu_fail(
+			share, -EXDEV, "check descriptor", "reach that memory with RDMA",
+			"the descriptor is of another machine, or from before a reboot (boot id)");
 	return 0;
 }
 
@@ -310,29 +303,26 @@ static int check_kind(struct mrg_share *share, const struct share_descriptor *de
 	if (desc->kind == SHARE_HOST)
 		return 0;
 	if (share_is_vmm(desc->kind) && share->no_vmm)
-		return gpu_fail(share, -EOPNOTSUPP, "check descriptor",
-				    "unset MRGUARD_SHARE_VMM",
-				    "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
+		return gpu_fail(share, -EOPNOTSUPP, "check descriptor", "unset MRGUARD_SHARE_VMM",
+				"sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
 	if (!share->gpu)
-		return gpu_fail(share, -ENODEV, "check descriptor",
-				    "pass a GPU handle to mrg_share_open()",
-				    "the descriptor is of GPU memory, and the handle was opened without a GPU");
+		return gpu_fail(
+			share, -ENODEV, "check descriptor", "pass a GPU handle to mrg_share_open()",
+			"the descriptor is of GPU memory, and the handle was opened without a GPU");
 	if (share_is_ipc(desc->kind) && is_own(share, desc))
-		return gpu_fail(share, -EOPNOTSUPP, "check descriptor",
-				    "use the pointer itself",
-				    "an IPC handle cannot be opened in the process that made it");
+		return gpu_fail(share, -EOPNOTSUPP, "check descriptor", "use the pointer itself",
+				"an IPC handle cannot be opened in the process that made it");
 	return 0;
 }
 
-static int read_descriptor(struct mrg_share *share, const void *bytes,
-			   size_t length, struct share_descriptor *desc)
+static int read_descriptor(struct mrg_share *share, const void *bytes, size_t length,
+			   struct share_descriptor *desc)
 {
 	struct mrg_error error;
 	int ret = share_decode(bytes, length, desc, &error);
 
 	if (ret)
-		return gpu_fail(share, ret, error.stage, error.remedy, "%s",
-				    error.cause);
+		return gpu_fail(share, ret, error.stage, error.remedy, "%s", error.cause);
 	ret = check_host(share, desc);
 	if (!ret)
 		ret = check_kind(share, desc);
@@ -351,13 +341,11 @@ static int check_opts(struct mrg_share *share, const struct mrg_import_opts *opt
 	if (!ret && !(o->flags & ~(uint32_t)MRG_IMPORT_ALL_DEVICES) && o->device >= -1)
 		return 0;
 	return gpu_fail(share, -EINVAL, "check options", "",
-			    "flags, device or size of the options are not known");
+			"flags, device or size of the options are not known");
 }
 
-static struct mrg_import *new_import(struct mrg_share *share,
-				     const struct share_descriptor *desc,
-				     const struct mrg_import_opts *o,
-				     struct share_mapping **fresh)
+static struct mrg_import *new_import(struct mrg_share *share, const struct share_descriptor *desc,
+				     const struct mrg_import_opts *o, struct share_mapping **fresh)
 {
 	struct mrg_import *import = calloc(1, sizeof(*import));
 

@@ -12,8 +12,7 @@
 
 /* ---- what cannot be shared ---- */
 
-static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem,
-		       uint64_t addr)
+static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr)
 {
 	const char *remedy = "";
 
@@ -24,11 +23,11 @@ static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem,
 	case MRG_MEM_HIP_VMM:
 		return 0;
 	case MRG_MEM_UNKNOWN:
-		return gpu_fail(share, -EFAULT, "check range",
-				    "publish mapped memory",
-				    "nothing is mapped at 0x%" PRIx64, addr);
+		return gpu_fail(share, -EFAULT, "check range", "publish mapped memory",
+				"nothing is mapped at 0x%" PRIx64, addr);
 	case MRG_MEM_CUDA_POOL:
-		remedy = "allocate with cudaMalloc(), or with cuMemCreate() and a POSIX file descriptor handle type; PyTorch: backend:native";
+		remedy =
+			"allocate with cudaMalloc(), or with cuMemCreate() and a POSIX file descriptor handle type; PyTorch: backend:native";
 		break;
 	case MRG_MEM_CUDA_MANAGED:
 	case MRG_MEM_HIP_MANAGED:
@@ -38,26 +37,31 @@ static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem,
 		remedy = "put host memory into a memfd and use mrg_share_publish_memfds()";
 	}
 	return gpu_fail(share, -EOPNOTSUPP, "check kind", remedy,
-			    "%s memory, at 0x%" PRIx64 ", cannot be shared by this call",
-			    mrg_mem_kind_name(mem->kind), addr);
+			"%s memory, at 0x%" PRIx64 ", cannot be shared by this call",
+			mrg_mem_kind_name(mem->kind), addr);
 }
 
-static int refuse_chunk(struct mrg_share *share, const struct mrg_mem_chunk *c,
-			size_t index)
+static int refuse_chunk(struct mrg_share *share, const struct mrg_mem_chunk *c, size_t index)
 {
 	if (c->imported)
-		return gpu_fail_piece(share, -EOPNOTSUPP, (int)index, "check chunks",
+		return gpu_fail_piece(
+			share, -EOPNOTSUPP, (int)index, "check chunks",
 			"let the process that allocated it publish it",
-			"chunk %zu at 0x%" PRIx64 " was imported from another process, and the driver exports it no further",
+			"chunk %zu at 0x%" PRIx64
+			" was imported from another process, and the driver exports it no further",
 			index, c->addr);
 	if (c->handle_types & MRG_HANDLE_FABRIC)
-		return gpu_fail_piece(share, -EPERM, (int)index, "check chunks",
+		return gpu_fail_piece(
+			share, -EPERM, (int)index, "check chunks",
 			"PyTorch asks for fabric handles alone on machines that have them: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, whose memory is shared by IPC handle; else create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR too",
-			"chunk %zu at 0x%" PRIx64 " allows fabric handles only, and no file descriptors",
+			"chunk %zu at 0x%" PRIx64
+			" allows fabric handles only, and no file descriptors",
 			index, c->addr);
-	return gpu_fail_piece(share, -EPERM, (int)index, "check chunks",
+	return gpu_fail_piece(
+		share, -EPERM, (int)index, "check chunks",
 		"create it with requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; PyTorch: do not set TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=0, and use 2.5 or newer",
-		"chunk %zu at 0x%" PRIx64 " was allocated without a shareable handle type, which cannot be added afterwards",
+		"chunk %zu at 0x%" PRIx64
+		" was allocated without a shareable handle type, which cannot be added afterwards",
 		index, c->addr);
 }
 
@@ -68,50 +72,50 @@ static int check_chunks(struct mrg_share *share, const struct mrg_mem *mem)
 
 		if (c->device != mem->device)
 			return gpu_fail_piece(share, -EXDEV, (int)i, "check chunks",
-				"publish each device's part by itself",
-				"the range lies on device %d, and from 0x%" PRIx64 " on device %d",
-				mem->device, c->addr, c->device);
+					      "publish each device's part by itself",
+					      "the range lies on device %d, and from 0x%" PRIx64
+					      " on device %d",
+					      mem->device, c->addr, c->device);
 		if (c->imported || !(c->handle_types & MRG_HANDLE_POSIX_FD))
 			return refuse_chunk(share, c, i);
 	}
 	if (mem->device < 0)
 		return gpu_fail(share, -EOPNOTSUPP, "check chunks",
-			"put host memory into a memfd and use mrg_share_publish_memfds()",
-			"the VMM memory at 0x%" PRIx64 " lies in the host's memory",
-			mem->base);
+				"put host memory into a memfd and use mrg_share_publish_memfds()",
+				"the VMM memory at 0x%" PRIx64 " lies in the host's memory",
+				mem->base);
 	return 0;
 }
 
-static int check_bounds(struct mrg_share *share, const struct mrg_mem *mem,
-			uint64_t addr, uint64_t length)
+static int check_bounds(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr,
+			uint64_t length)
 {
 	if (mem->hole && mem->chunks)
-		return gpu_fail(share, -EFAULT, "check range",
+		return gpu_fail(
+			share, -EFAULT, "check range",
 			"publish the mapped parts one by one; PyTorch's segments get holes when their cache is emptied",
 			"nothing is mapped at 0x%" PRIx64 ", %" PRIu64 " bytes into the range",
 			mem->hole, mem->hole - addr);
 	if (mem->hole)
-		return gpu_fail(share, -ERANGE, "check range",
-			"publish each allocation by itself",
-			"the allocation at 0x%" PRIx64 " has %" PRIu64 " bytes, and the range ends %" PRIu64 " bytes past it",
-			mem->base, mem->size, addr + length - (mem->base + mem->size));
+		return gpu_fail(share, -ERANGE, "check range", "publish each allocation by itself",
+				"the allocation at 0x%" PRIx64 " has %" PRIu64
+				" bytes, and the range ends %" PRIu64 " bytes past it",
+				mem->base, mem->size, addr + length - (mem->base + mem->size));
 	if (!mem->base)
 		return gpu_fail(share, -EIO, "check range", "",
-			"the driver tells no bounds of the memory at 0x%" PRIx64, addr);
+				"the driver tells no bounds of the memory at 0x%" PRIx64, addr);
 	return 0;
 }
 
-static int vet(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr,
-	       uint64_t length)
+static int vet(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr, uint64_t length)
 {
 	int ret = refuse_kind(share, mem, addr);
 
 	if (!ret)
 		ret = check_bounds(share, mem, addr, length);
 	if (!ret && mem->chunks && share->no_vmm)
-		ret = gpu_fail(share, -EOPNOTSUPP, "check kind",
-				   "unset MRGUARD_SHARE_VMM",
-				   "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
+		ret = gpu_fail(share, -EOPNOTSUPP, "check kind", "unset MRGUARD_SHARE_VMM",
+			       "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
 	return ret ? ret : check_chunks(share, mem);
 }
 
@@ -168,9 +172,12 @@ static int describe(struct mrg_range *range, const uint8_t device[16])
 {
 	const struct share_address *at = share_served_at(range->share);
 	struct share_descriptor desc = {
-		.kind = range->kind, .generation = range->generation,
-		.netns = range->share->netns, .addr = range->addr,
-		.skip = range->skip, .length = range->length,
+		.kind = range->kind,
+		.generation = range->generation,
+		.netns = range->share->netns,
+		.addr = range->addr,
+		.skip = range->skip,
+		.length = range->length,
 		.name_length = at->length,
 	};
 	ssize_t bytes;
@@ -204,8 +211,7 @@ static bool is_same(const struct mrg_range *a, const struct mrg_range *b)
 	return true;
 }
 
-static struct mrg_range *find_same(const struct mrg_share *share,
-				   const struct mrg_range *range)
+static struct mrg_range *find_same(const struct mrg_share *share, const struct mrg_range *range)
 {
 	struct mrg_range *r;
 
@@ -215,8 +221,7 @@ static struct mrg_range *find_same(const struct mrg_share *share,
 	return NULL;
 }
 
-static int enlist(struct mrg_share *share, struct mrg_range *range,
-		  const uint8_t device[16])
+static int enlist(struct mrg_share *share, struct mrg_range *range, const uint8_t device[16])
 {
 	int ret = share_serve(share);
 
@@ -234,8 +239,8 @@ static int enlist(struct mrg_share *share, struct mrg_range *range,
 }
 
 /* Takes @range over. */
-static int publish(struct mrg_share *share, struct mrg_range *range,
-		   const uint8_t device[16], struct mrg_range **out)
+static int publish(struct mrg_share *share, struct mrg_range *range, const uint8_t device[16],
+		   struct mrg_range **out)
 {
 	struct mrg_range *same;
 	int ret = 0;
@@ -251,8 +256,8 @@ static int publish(struct mrg_share *share, struct mrg_range *range,
 		free_range(range);
 	if (ret)
 		return gpu_fail(share, ret, "start server",
-				    "see MRGUARD_SHARE_DIR, the limit of file descriptors, and memory",
-				    "the server could not be set up: %s", strerror(-ret));
+				"see MRGUARD_SHARE_DIR, the limit of file descriptors, and memory",
+				"the server could not be set up: %s", strerror(-ret));
 	*out = same ? same : range;
 	return 0;
 }
@@ -271,9 +276,8 @@ static enum share_kind kind_of(const struct mrg_mem *mem)
 	}
 }
 
-static struct mrg_range *gpu_range(struct mrg_share *share,
-				   const struct mrg_mem *mem, uint64_t addr,
-				   uint64_t length)
+static struct mrg_range *gpu_range(struct mrg_share *share, const struct mrg_mem *mem,
+				   uint64_t addr, uint64_t length)
 {
 	size_t count = mem->chunks ? mem->count : 1;
 	struct mrg_range *range = new_range(share, count);
@@ -316,8 +320,8 @@ int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
 		return ret;
 	if (!share->gpu)
 		return gpu_fail(share, -EINVAL, "check range",
-				    "pass a GPU handle to mrg_share_open()",
-				    "the handle was opened without one for GPU memory");
+				"pass a GPU handle to mrg_share_open()",
+				"the handle was opened without one for GPU memory");
 	ret = mrg_gpu_classify(share->gpu, addr, length, &mem);
 	if (ret) {
 		gpu_fail_owner(share->gpu, share);
@@ -327,7 +331,7 @@ int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
 	if (!ret) {
 		range = gpu_range(share, &mem, addr, length);
 		ret = range ? try_handle(range) :
-			gpu_fail(share, -ENOMEM, "publish", "", "no memory");
+			      gpu_fail(share, -ENOMEM, "publish", "", "no memory");
 	}
 	if (ret && range)
 		free_range(range);
@@ -347,31 +351,32 @@ static int check_memfd(struct mrg_share *share, const struct mrg_memfd *m, size_
 
 	if (seals < 0 || fstat(m->fd, &st))
 		return gpu_fail_piece(share, -EINVAL, (int)index, "check memfd",
-			"use memfd_create() with MFD_ALLOW_SEALING",
-			"descriptor %d of stretch %zu is no memfd", m->fd, index);
+				      "use memfd_create() with MFD_ALLOW_SEALING",
+				      "descriptor %d of stretch %zu is no memfd", m->fd, index);
 	if (!(seals & F_SEAL_SHRINK))
-		return gpu_fail_piece(share, -EPERM, (int)index, "check memfd",
+		return gpu_fail_piece(
+			share, -EPERM, (int)index, "check memfd",
 			"fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)",
 			"the memfd of stretch %zu can be shortened, which would end a peer with SIGBUS",
 			index);
 	if (!m->length || m->offset % page || m->length % page ||
-	    m->offset > (uint64_t)st.st_size ||
-	    m->length > (uint64_t)st.st_size - m->offset)
+	    m->offset > (uint64_t)st.st_size || m->length > (uint64_t)st.st_size - m->offset)
 		return gpu_fail_piece(share, -EINVAL, (int)index, "check memfd", "",
-			"stretch %zu (offset %" PRIu64 ", %" PRIu64 " bytes) is not whole pages within the file of %" PRIu64 " bytes",
-			index, m->offset, m->length, (uint64_t)st.st_size);
+				      "stretch %zu (offset %" PRIu64 ", %" PRIu64
+				      " bytes) is not whole pages within the file of %" PRIu64
+				      " bytes",
+				      index, m->offset, m->length, (uint64_t)st.st_size);
 	return 0;
 }
 
-static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds,
-			size_t count)
+static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds, size_t count)
 {
 	uint64_t total = 0;
 
 	if (!count || count > SHARE_MAX_CHUNKS)
 		return gpu_fail(share, count ? -E2BIG : -EINVAL, "check memfd", "",
-				    "%zu stretches, and 1 to %u can be shared", count,
-				    SHARE_MAX_CHUNKS);
+				"%zu stretches, and 1 to %u can be shared", count,
+				SHARE_MAX_CHUNKS);
 	for (size_t i = 0; i < count; i++) {
 		int ret = check_memfd(share, &fds[i], i);
 
@@ -379,8 +384,8 @@ static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds,
 			return ret;
 		if (fds[i].length > SHARE_MAX_BYTES - total)
 			return gpu_fail(share, -E2BIG, "check memfd", "",
-					    "the stretches are larger than %llu bytes",
-					    SHARE_MAX_BYTES);
+					"the stretches are larger than %llu bytes",
+					SHARE_MAX_BYTES);
 		total += fds[i].length;
 	}
 	return 0;
@@ -400,8 +405,8 @@ static int keep_memfd(struct mrg_range *range, const struct mrg_memfd *fds, size
 	return piece->fd < 0 ? -errno : 0;
 }
 
-int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fds,
-			     size_t count, struct mrg_range **out)
+int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fds, size_t count,
+			     struct mrg_range **out)
 {
 	struct mrg_range *range;
 	int ret = share_check(share);
@@ -419,10 +424,8 @@ int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fd
 		ret = keep_memfd(range, fds, i);
 	if (ret) {
 		free_range(range);
-		return gpu_fail(share, ret, "publish",
-				    "raise the limit (ulimit -n)",
-				    "a descriptor could not be duplicated: %s",
-				    strerror(-ret));
+		return gpu_fail(share, ret, "publish", "raise the limit (ulimit -n)",
+				"a descriptor could not be duplicated: %s", strerror(-ret));
 	}
 	return publish(share, range, NULL, out);
 }
@@ -506,7 +509,7 @@ static bool same_token(const uint8_t *a, const uint8_t *b)
 }
 
 struct mrg_range *share_range_find(struct mrg_share *share, uint64_t generation,
-				 const uint8_t token[SHARE_TOKEN])
+				   const uint8_t token[SHARE_TOKEN])
 {
 	struct mrg_range *range;
 
@@ -541,8 +544,7 @@ static int export_kept(struct mrg_range *range, struct share_piece *piece)
 	int fd, ret;
 
 	if (piece->fd < 0) {
-		ret = gpu_export_chunk(range->share->gpu, GPU_HIP, piece->addr,
-					   piece->id, &fd);
+		ret = gpu_export_chunk(range->share->gpu, GPU_HIP, piece->addr, piece->id, &fd);
 		if (ret)
 			return ret;
 		piece->fd = fd;
@@ -560,8 +562,7 @@ static int export_one(struct mrg_range *range, size_t index)
 		return export_memfd(range, index);
 	if (range->kind == SHARE_HIP_VMM)
 		return export_kept(range, piece);
-	ret = gpu_export_chunk(range->share->gpu, GPU_CUDA, piece->addr, piece->id,
-				   &fd);
+	ret = gpu_export_chunk(range->share->gpu, GPU_CUDA, piece->addr, piece->id, &fd);
 	return ret ? ret : fd;
 }
 
@@ -596,8 +597,8 @@ int share_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle)
 
 	pthread_mutex_lock(&range->lock);
 	if (!range->withdrawn) {
-		ret = gpu_ipc_export(range->share->gpu, share_vendor(range->kind),
-					 range->device, piece->addr, piece->id, handle);
+		ret = gpu_ipc_export(range->share->gpu, share_vendor(range->kind), range->device,
+				     piece->addr, piece->id, handle);
 		gpu_fail_owner(range->share->gpu, range->share);
 	}
 	pthread_mutex_unlock(&range->lock);

@@ -21,13 +21,13 @@
 
 #include "share/handle.h"
 
-#define MAX_CLIENTS	64
-#define BATCH		32	/* chunks a message */
-#define WINDOW		4	/* messages under way */
-#define REQUEST_MS	2000	/* to send the request, once connected */
-#define RETRY_MS	10	/* after the kernel took no more descriptors */
-#define PAUSE_MS	100	/* without accepting, when none are left */
-#define NEVER		UINT64_MAX
+#define MAX_CLIENTS 64
+#define BATCH 32 /* chunks a message */
+#define WINDOW 4 /* messages under way */
+#define REQUEST_MS 2000 /* to send the request, once connected */
+#define RETRY_MS 10 /* after the kernel took no more descriptors */
+#define PAUSE_MS 100 /* without accepting, when none are left */
+#define NEVER UINT64_MAX
 
 enum state { FREE, CONNECTED, SENDING, FINISHED };
 
@@ -35,11 +35,11 @@ struct client {
 	enum state state;
 	int fd;
 	struct mrg_range *range;
-	uint32_t next;		/* chunk to send */
+	uint32_t next; /* chunk to send */
 	uint32_t acked;
 	uint32_t batch;
 	int anchor;
-	int trouble;		/* what sending waits for, -errno */
+	int trouble; /* what sending waits for, -errno */
 	uint64_t deadline, retry_at;
 };
 
@@ -48,7 +48,7 @@ struct share_server {
 	struct share_address address;
 	pthread_t thread;
 	int listener, wake, epoll;
-	bool stop;		/* atomic */
+	bool stop; /* atomic */
 	uint64_t paused_until;
 	struct client clients[MAX_CLIENTS];
 };
@@ -64,8 +64,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static int watch(const struct share_server *server, int op, int fd, uint32_t tag,
-		 uint32_t events)
+static int watch(const struct share_server *server, int op, int fd, uint32_t tag, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.u32 = tag };
 
@@ -95,8 +94,8 @@ static void send_error(int fd, int code, const char *cause, const char *remedy)
 	share_send(fd, &failure, sizeof(failure), NULL, 0);
 }
 
-static void reject(struct share_server *server, struct client *client, int code,
-		   const char *cause, const char *remedy)
+static void reject(struct share_server *server, struct client *client, int code, const char *cause,
+		   const char *remedy)
 {
 	send_error(client->fd, code, cause, remedy);
 	drop(server, client);
@@ -108,12 +107,10 @@ static void reject_export(struct share_server *server, struct client *client, in
 	struct mrg_error error;
 
 	if (code == -ESTALE)
-		reject(server, client, code,
-		       "the owner withdrew the range, or freed its memory",
+		reject(server, client, code, "the owner withdrew the range, or freed its memory",
 		       "get its new descriptor");
 	else if (code == -EMFILE)
-		reject(server, client, code,
-		       "the owner's process can open no more files",
+		reject(server, client, code, "the owner's process can open no more files",
 		       "raise its limit (ulimit -n): file descriptors ran out, memory did not");
 	else if (!mrg_share_last_error(server->share, &error) && error.code == code)
 		reject(server, client, code, error.cause, error.remedy);
@@ -124,8 +121,7 @@ static void reject_export(struct share_server *server, struct client *client, in
 static void start_request(struct share_server *server, struct client *client,
 			  const struct share_request *request)
 {
-	client->range = share_range_find(server->share, request->generation,
-				       request->token);
+	client->range = share_range_find(server->share, request->generation, request->token);
 	if (!client->range) {
 		reject(server, client, -ESTALE,
 		       "the owner has no range of that generation and token",
@@ -187,8 +183,7 @@ static void read_client(struct share_server *server, struct client *client)
 static bool has_work(const struct client *client, uint64_t now)
 {
 	return client->state == SENDING && client->next < client->range->count &&
-	       client->next - client->acked < client->batch * WINDOW &&
-	       client->retry_at <= now;
+	       client->next - client->acked < client->batch * WINDOW && client->retry_at <= now;
 }
 
 /*
@@ -200,8 +195,7 @@ static void close_sent(struct client *client, const int *fds, size_t count)
 {
 	size_t kept = 0;
 
-	if (client->anchor < 0 && share_is_vmm(client->range->kind) &&
-	    client->range->count > 1) {
+	if (client->anchor < 0 && share_is_vmm(client->range->kind) && client->range->count > 1) {
 		client->anchor = fds[0];
 		kept = 1;
 	}
@@ -224,8 +218,7 @@ static void wait_a_little(struct share_server *server, struct client *client, in
  * RLIMIT_NOFILE allows him; it passes when peers read theirs. */
 static bool passes(int code)
 {
-	return code == -EAGAIN || code == -ETOOMANYREFS || code == -EMFILE ||
-	       code == -ENOBUFS;
+	return code == -EAGAIN || code == -ETOOMANYREFS || code == -EMFILE || code == -ENOBUFS;
 }
 
 static void send_chunks(struct share_server *server, struct client *client)
@@ -235,8 +228,8 @@ static void send_chunks(struct share_server *server, struct client *client)
 	struct share_chunks message = { .first = client->next };
 	int fds[SHARE_MAX_FDS], ret;
 
-	ret = share_range_export(range, client->next,
-			       left < client->batch ? left : client->batch, fds);
+	ret = share_range_export(range, client->next, left < client->batch ? left : client->batch,
+				 fds);
 	if (ret == -EMFILE) {
 		wait_a_little(server, client, ret);
 		return;
@@ -251,9 +244,8 @@ static void send_chunks(struct share_server *server, struct client *client)
 		message.chunks[i].size = range->pieces[client->next + i].size;
 		message.chunks[i].offset = range->pieces[client->next + i].offset;
 	}
-	ret = share_send(client->fd, &message,
-			     share_message_bytes(SHARE_CHUNKS, message.count),
-			     fds, message.count);
+	ret = share_send(client->fd, &message, share_message_bytes(SHARE_CHUNKS, message.count),
+			 fds, message.count);
 	if (ret) {
 		share_close_fds(fds, message.count);
 	} else {
@@ -317,8 +309,7 @@ static void expire(struct share_server *server, uint64_t now)
 
 static void send_busy(int fd)
 {
-	send_error(fd, -EBUSY, "the owner serves as many peers as it can",
-		   "try again later");
+	send_error(fd, -EBUSY, "the owner serves as many peers as it can", "try again later");
 }
 
 /* One that has sent no request yet makes room: it has shown no token.  It may
@@ -332,8 +323,7 @@ static struct client *find_place(struct share_server *server)
 
 		if (client->state == FREE)
 			return client;
-		if (client->state == CONNECTED &&
-		    (!idle || client->deadline < idle->deadline))
+		if (client->state == CONNECTED && (!idle || client->deadline < idle->deadline))
 			idle = client;
 	}
 	if (idle) {
@@ -356,16 +346,17 @@ static void admit(struct share_server *server, int fd)
 		return;
 	}
 	client = find_place(server);
-	if (!client || watch(server, EPOLL_CTL_ADD, fd,
-			     (uint32_t)(client - server->clients), EPOLLIN)) {
+	if (!client ||
+	    watch(server, EPOLL_CTL_ADD, fd, (uint32_t)(client - server->clients), EPOLLIN)) {
 		send_busy(fd);
 		close(fd);
 		return;
 	}
 	client->state = CONNECTED;
 	client->fd = fd;
-	client->deadline = now_ms() + (server->share->timeout_ms < REQUEST_MS ?
-				       server->share->timeout_ms : REQUEST_MS);
+	client->deadline =
+		now_ms() +
+		(server->share->timeout_ms < REQUEST_MS ? server->share->timeout_ms : REQUEST_MS);
 }
 
 static void set_listening(struct share_server *server, bool on)

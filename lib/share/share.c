@@ -7,7 +7,7 @@
 #include "base/opts.h"
 #include "share/handle.h"
 
-#define TIMEOUT_MS	5000
+#define TIMEOUT_MS 5000
 
 static int choose_dir(struct mrg_share *share, const char *dir)
 {
@@ -82,10 +82,9 @@ int share_check(const struct mrg_share *share)
 {
 	if (share->pid == getpid())
 		return 0;
-	return gpu_fail(share, -ECHILD, "check process",
-			    "open a handle in the child",
-			    "the handle was opened by process %d, and this is its child %d",
-			    (int)share->pid, (int)getpid());
+	return gpu_fail(share, -ECHILD, "check process", "open a handle in the child",
+			"the handle was opened by process %d, and this is its child %d",
+			(int)share->pid, (int)getpid());
 }
 
 int mrg_share_last_error(const struct mrg_share *share, struct mrg_error *error)

@@ -11,7 +11,7 @@
 
 #include "share/socket.h"
 
-#define BACKLOG		64
+#define BACKLOG 64
 
 int share_random(void *bytes, size_t length)
 {
@@ -29,14 +29,13 @@ int share_name(const char *dir, struct share_address *address)
 	memset(address, 0, sizeof(*address));
 	if (!dir) {
 		length = snprintf(address->name + 1, sizeof(address->name) - 1,
-				  "mrguard-share-%016llx%016llx",
-				  (unsigned long long)number[0],
+				  "mrguard-share-%016llx%016llx", (unsigned long long)number[0],
 				  (unsigned long long)number[1]);
 		address->length = (size_t)length + 1;
 		return 0;
 	}
-	length = snprintf(address->name, sizeof(address->name), "%s/mrguard-%016llx.sock",
-			  dir, (unsigned long long)number[0]);
+	length = snprintf(address->name, sizeof(address->name), "%s/mrguard-%016llx.sock", dir,
+			  (unsigned long long)number[0]);
 	address->length = (size_t)length + 1;
 	return address->length > sizeof(address->name) ? -ENAMETOOLONG : 0;
 }
@@ -111,8 +110,7 @@ bool share_may_answer(uid_t uid)
 	return uid == geteuid() || uid == 0 || geteuid() == 0;
 }
 
-int share_send(int fd, const void *message, size_t length, const int *fds,
-		   size_t count)
+int share_send(int fd, const void *message, size_t length, const int *fds, size_t count)
 {
 	union {
 		struct cmsghdr align;
@@ -179,8 +177,7 @@ static int raise_fds(int *fds, size_t count)
 	return 0;
 }
 
-ssize_t share_receive(int fd, union share_message *message,
-			  int fds[SHARE_MAX_FDS], size_t *count)
+ssize_t share_receive(int fd, union share_message *message, int fds[SHARE_MAX_FDS], size_t *count)
 {
 	union {
 		struct cmsghdr align;
@@ -188,8 +185,10 @@ ssize_t share_receive(int fd, union share_message *message,
 	} control;
 	struct iovec iov = { message, sizeof(*message) };
 	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = control.bytes, .msg_controllen = sizeof(control.bytes),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
 	};
 	ssize_t length;
 

@@ -12,7 +12,7 @@
 
 struct share_address {
 	char name[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	size_t length;		/* a path's with its zero */
+	size_t length; /* a path's with its zero */
 };
 
 static inline bool share_is_abstract(const struct share_address *address)
@@ -36,8 +36,7 @@ bool share_may_ask(uid_t uid);
  *  root believes the one that it was sent to */
 bool share_may_answer(uid_t uid);
 /** share_send() - 0 or -errno */
-int share_send(int fd, const void *message, size_t length, const int *fds,
-		   size_t count);
+int share_send(int fd, const void *message, size_t length, const int *fds, size_t count);
 /**
  * share_receive() - one message
  * @fds, @count: OUT its descriptors, all above 2, the caller's to close
@@ -45,8 +44,7 @@ int share_send(int fd, const void *message, size_t length, const int *fds,
  * Return: its length; 0 at the end; -EAGAIN; -EMSGSIZE (too long); -EMFILE
  * (descriptors were cut off for want of room: none is left open); -errno.
  */
-ssize_t share_receive(int fd, union share_message *message,
-			  int fds[SHARE_MAX_FDS], size_t *count);
+ssize_t share_receive(int fd, union share_message *message, int fds[SHARE_MAX_FDS], size_t *count);
 void share_close_fds(const int *fds, size_t count);
 
 /** share_wait_ms() - for poll(2), which counts in an int: @left, rounded up,

@@ -7,8 +7,8 @@
 
 #include "share/wire.h"
 
-#define SMALLEST_PAGE	4096
-#define MESSAGE_MAGIC	0x4d524773	/* "MRGs" */
+#define SMALLEST_PAGE 4096
+#define MESSAGE_MAGIC 0x4d524773 /* "MRGs" */
 
 static const char magic[8] = "MRGSHARE";
 
@@ -47,8 +47,7 @@ static uint32_t crc32(uint32_t crc, const void *bytes, size_t length)
 	return crc;
 }
 
-static uint32_t checksum(const struct wire_descriptor *wire, const void *runs,
-			 size_t run_bytes)
+static uint32_t checksum(const struct wire_descriptor *wire, const void *runs, size_t run_bytes)
 {
 	struct wire_descriptor copy = *wire;
 
@@ -88,9 +87,8 @@ ssize_t share_encode(const struct share_descriptor *desc, void **bytes)
 	return (ssize_t)(sizeof(wire) + run_bytes);
 }
 
-__attribute__((format(printf, 4, 5)))
-static int refuse(struct mrg_error *error, int code, const char *remedy,
-		  const char *format, ...)
+__attribute__((format(printf, 4, 5))) static int refuse(struct mrg_error *error, int code,
+							const char *remedy, const char *format, ...)
 {
 	va_list args;
 
@@ -112,23 +110,20 @@ static int damaged(struct mrg_error *error, const char *what)
 }
 
 /* Before any other field is believed: whose bytes, and of which version. */
-static int check_envelope(const void *bytes, size_t length,
-			  struct wire_descriptor *wire, struct mrg_error *error)
+static int check_envelope(const void *bytes, size_t length, struct wire_descriptor *wire,
+			  struct mrg_error *error)
 {
 	if (length < sizeof(magic) || memcmp(bytes, magic, sizeof(magic)))
-		return refuse(error, -EBADMSG,
-			      "check that both sides mean the same kind of buffer",
+		return refuse(error, -EBADMSG, "check that both sides mean the same kind of buffer",
 			      "the %zu bytes are no descriptor of mrguard", length);
 	memset(wire, 0, sizeof(*wire));
 	memcpy(wire, bytes, length < sizeof(*wire) ? length : sizeof(*wire));
-	if (length >= offsetof(struct wire_descriptor, head) &&
-	    wire->version != SHARE_VERSION)
+	if (length >= offsetof(struct wire_descriptor, head) && wire->version != SHARE_VERSION)
 		return refuse(error, -EPROTONOSUPPORT,
 			      "run the same version of libmrguard in both processes",
 			      "the descriptor has version %u, and this library knows version %u",
 			      wire->version, SHARE_VERSION);
-	if (length < sizeof(*wire) || wire->head != sizeof(*wire) ||
-	    wire->bytes != length)
+	if (length < sizeof(*wire) || wire->head != sizeof(*wire) || wire->bytes != length)
 		return refuse(error, -EBADMSG, "pass the bytes on as they are",
 			      "the descriptor is cut: it has %zu bytes", length);
 	return 0;
@@ -176,12 +171,11 @@ static bool add_up(struct share_descriptor *desc)
 
 static bool good_range(const struct share_descriptor *desc)
 {
-	return desc->length && desc->skip < desc->runs[0].size &&
-	       desc->length <= desc->bytes && desc->skip <= desc->bytes - desc->length;
+	return desc->length && desc->skip < desc->runs[0].size && desc->length <= desc->bytes &&
+	       desc->skip <= desc->bytes - desc->length;
 }
 
-static void take_over(const struct wire_descriptor *wire,
-		      struct share_descriptor *desc)
+static void take_over(const struct wire_descriptor *wire, struct share_descriptor *desc)
 {
 	memset(desc, 0, sizeof(*desc));
 	desc->kind = (enum share_kind)wire->kind;
@@ -198,15 +192,13 @@ static void take_over(const struct wire_descriptor *wire,
 	desc->run_count = wire->run_count;
 }
 
-static int take_runs(const char *bytes, struct share_descriptor *desc,
-		     struct mrg_error *error)
+static int take_runs(const char *bytes, struct share_descriptor *desc, struct mrg_error *error)
 {
 	size_t run_bytes = desc->run_count * sizeof(*desc->runs);
 
 	desc->runs = malloc(run_bytes);
 	if (!desc->runs)
-		return refuse(error, -ENOMEM, "", "no memory for %zu runs",
-			      desc->run_count);
+		return refuse(error, -ENOMEM, "", "no memory for %zu runs", desc->run_count);
 	memcpy(desc->runs, bytes, run_bytes);
 	if (add_up(desc) && good_range(desc))
 		return 0;
@@ -215,8 +207,8 @@ static int take_runs(const char *bytes, struct share_descriptor *desc,
 	return damaged(error, "its chunks do not hold its range");
 }
 
-int share_decode(const void *bytes, size_t length,
-		     struct share_descriptor *desc, struct mrg_error *error)
+int share_decode(const void *bytes, size_t length, struct share_descriptor *desc,
+		 struct mrg_error *error)
 {
 	struct wire_descriptor wire;
 	struct share_descriptor found;
@@ -263,8 +255,7 @@ size_t share_message_bytes(enum share_type type, uint32_t count)
 	case SHARE_ACK:
 		return sizeof(struct share_ack);
 	case SHARE_CHUNKS:
-		return offsetof(struct share_chunks, chunks) +
-			count * sizeof(struct share_chunk);
+		return offsetof(struct share_chunks, chunks) + count * sizeof(struct share_chunk);
 	case SHARE_HANDLE:
 		return sizeof(struct share_handle);
 	case SHARE_ERROR:
@@ -298,8 +289,7 @@ static bool good_body(union share_message *message, size_t length)
 	return true;
 }
 
-int share_check_message(union share_message *message, size_t length,
-			    bool to_server)
+int share_check_message(union share_message *message, size_t length, bool to_server)
 {
 	const struct share_head *head = &message->head;
 	bool for_server;

@@ -15,13 +15,13 @@
 
 #include <mrguard/common.h>
 
-#define SHARE_VERSION		1
-#define SHARE_MAX_CHUNKS	(1u << 20)
-#define SHARE_MAX_BYTES		(1ull << 46)
-#define SHARE_MAX_FDS		128	/* a message; the kernel takes 253 */
-#define SHARE_TOKEN		16
-#define SHARE_IPC		64
-#define SHARE_TEXT		160
+#define SHARE_VERSION 1
+#define SHARE_MAX_CHUNKS (1u << 20)
+#define SHARE_MAX_BYTES (1ull << 46)
+#define SHARE_MAX_FDS 128 /* a message; the kernel takes 253 */
+#define SHARE_TOKEN 16
+#define SHARE_IPC 64
+#define SHARE_TEXT 160
 
 enum share_kind {
 	SHARE_HOST = 1,
@@ -89,15 +89,15 @@ ssize_t share_encode(const struct share_descriptor *desc, void **bytes);
  *
  * Return: 0; -EBADMSG, -EPROTONOSUPPORT, -ENOMEM.
  */
-int share_decode(const void *bytes, size_t length,
-		     struct share_descriptor *desc, struct mrg_error *error);
+int share_decode(const void *bytes, size_t length, struct share_descriptor *desc,
+		 struct mrg_error *error);
 
 /* ---- messages ---- */
 
 enum share_type {
-	SHARE_REQUEST = 1,	/* to the server */
+	SHARE_REQUEST = 1, /* to the server */
 	SHARE_ACK = 2,
-	SHARE_CHUNKS = 3,	/* to the client; descriptors come with it */
+	SHARE_CHUNKS = 3, /* to the client; descriptors come with it */
 	SHARE_HANDLE = 4,
 	SHARE_ERROR = 5,
 };
@@ -126,7 +126,7 @@ struct share_ack {
 
 struct share_chunk {
 	uint64_t size;
-	uint64_t offset;	/* in the file behind the descriptor */
+	uint64_t offset; /* in the file behind the descriptor */
 };
 
 struct share_chunks {
@@ -166,7 +166,6 @@ size_t share_message_bytes(enum share_type type, uint32_t count);
  * @message: @length bytes of it are valid; texts are ended with a zero
  * Return: its type; -EPROTO; -EPROTONOSUPPORT.
  */
-int share_check_message(union share_message *message, size_t length,
-			    bool to_server);
+int share_check_message(union share_message *message, size_t length, bool to_server);
 
 #endif

@@ -6,19 +6,16 @@
 
 #include "tools/args.h"
 
-int args_parse(const struct argp *argp, int argc, char **argv,
-	       unsigned int flags, void *args)
+int args_parse(const struct argp *argp, int argc, char **argv, unsigned int flags, void *args)
 {
 	int ret = argp_parse(argp, argc, argv, flags, NULL, args);
 
 	if (ret)
-		fprintf(stderr, "%s: the arguments cannot be read: %s\n",
-			argv[0], strerror(ret));
+		fprintf(stderr, "%s: the arguments cannot be read: %s\n", argv[0], strerror(ret));
 	return ret;
 }
 
-const char *args_folder(const struct argp_state *state, const char *option,
-			const char *arg)
+const char *args_folder(const struct argp_state *state, const char *option, const char *arg)
 {
 	struct stat st;
 

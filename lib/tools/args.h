@@ -13,12 +13,10 @@
  *
  * Return: 0 or an errno.
  */
-int args_parse(const struct argp *argp, int argc, char **argv,
-	       unsigned int flags, void *args);
+int args_parse(const struct argp *argp, int argc, char **argv, unsigned int flags, void *args);
 
 /* args_folder() - @arg, or an argp error where it is no folder: a mistyped one
  * would be taken for an empty host */
-const char *args_folder(const struct argp_state *state, const char *option,
-			const char *arg);
+const char *args_folder(const struct argp_state *state, const char *option, const char *arg);
 
 #endif

@@ -16,13 +16,13 @@
 #include "tools/fail.h"
 #include "tools/pong.h"
 
-#define MAX_BATCH	4096
-#define MAX_FLIGHT	1024
-#define MAX_THREADS	64
-#define MAX_SAMPLES	1000000
-#define WARM_UP		16	/* operations that are not counted */
-#define CHECK_ROUNDS	8
-#define MIB		1048576.0
+#define MAX_BATCH 4096
+#define MAX_FLIGHT 1024
+#define MAX_THREADS 64
+#define MAX_SAMPLES 1000000
+#define WARM_UP 16 /* operations that are not counted */
+#define CHECK_ROUNDS 8
+#define MIB 1048576.0
 
 enum {
 	KEY_OP = 0x100,
@@ -43,8 +43,7 @@ static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "What is measured:", 1 },
 	{ "op", KEY_OP, "LIST", 0,
 	  "read, write and both (each way at once), with commas (read,write)", 0 },
-	{ "sizes", KEY_SIZES, "LIST", 0,
-	  "Bytes of an operation, with commas (64,4K,64K,1M)", 0 },
+	{ "sizes", KEY_SIZES, "LIST", 0, "Bytes of an operation, with commas (64,4K,64K,1M)", 0 },
 	{ "batch", KEY_BATCH, "N", 0, "Operations of a request (1)", 0 },
 	{ "flight", KEY_FLIGHT, "N", 0, "Requests at a time (16)", 0 },
 	{ "threads", KEY_THREADS, "N", 0, "Threads, each with an endpoint (1)", 0 },
@@ -53,8 +52,8 @@ static const struct argp_option options[] = {
 	{ "pong", KEY_PONG, NULL, 0,
 	  "Latency is half of a round trip of WRITEs from memory to memory", 0 },
 	{ "events", KEY_EVENTS, NULL, 0, "Sleep for completions, do not poll", 0 },
-	{ "check", KEY_CHECK, NULL, 0,
-	  "Also write patterns, read them back and compare every byte", 0 },
+	{ "check", KEY_CHECK, NULL, 0, "Also write patterns, read them back and compare every byte",
+	  0 },
 	{ NULL, 0, NULL, 0, "Output:", 2 },
 	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
 	{ "plot", KEY_PLOT, "FILE", 0, "Draw FILE.svg or FILE.png, by gnuplot", 0 },
@@ -217,12 +216,12 @@ struct runner {
 	struct mrg_ep *ep;
 	struct fabric_offer offer;
 	struct fabric_buffer buffer;
-	uint64_t from;		/* its part of the peer's memory */
+	uint64_t from; /* its part of the peer's memory */
 	uint64_t room;
 	struct mrg_op *ops;
 	struct mrg_local *parts;
-	struct fabric fabric;	/* a copy: failures are its own */
-	uint64_t count;		/* operations */
+	struct fabric fabric; /* a copy: failures are its own */
+	uint64_t count; /* operations */
 	double seconds;
 	int ret;
 };
@@ -234,7 +233,7 @@ struct bench {
 	struct bench_row row;
 	pthread_mutex_t lock;
 	pthread_cond_t told;
-	enum { START_WAIT, START_GO, START_GIVE_UP } start;	/* under @lock */
+	enum { START_WAIT, START_GO, START_GIVE_UP } start; /* under @lock */
 	double *samples;
 };
 
@@ -262,12 +261,12 @@ static void plan_ops(struct runner *r, enum bench_op op, uint64_t size, uint32_t
 		uint64_t at = i % n * size;
 		bool read = op == BENCH_READ || (op == BENCH_BOTH && i % 2);
 
-		r->parts[i] = (struct mrg_local){
-			.mr = r->buffer.mr, .length = size,
-			.addr = (uintptr_t)r->buffer.bytes + at };
-		r->ops[i] = (struct mrg_op){ read ? MRG_OP_READ : MRG_OP_WRITE, 1,
-			&r->parts[i], r->offer.remote,
-			mrg_remote_addr(r->offer.remote) + r->from + at };
+		r->parts[i] = (struct mrg_local){ .mr = r->buffer.mr,
+						  .length = size,
+						  .addr = (uintptr_t)r->buffer.bytes + at };
+		r->ops[i] = (struct mrg_op){ read ? MRG_OP_READ : MRG_OP_WRITE, 1, &r->parts[i],
+					     r->offer.remote,
+					     mrg_remote_addr(r->offer.remote) + r->from + at };
 	}
 }
 
@@ -383,7 +382,8 @@ static int bandwidth(struct bench *b)
 	tell(b, START_WAIT);
 	for (made = 0; made < b->args.threads; made++) {
 		plan_ops(&b->runners[made], b->row.op, b->row.size, b->args.batch);
-		rc = pthread_create(&b->runners[made].thread, NULL, run_bandwidth, &b->runners[made]);
+		rc = pthread_create(&b->runners[made].thread, NULL, run_bandwidth,
+				    &b->runners[made]);
 		if (rc)
 			break;
 	}
@@ -397,8 +397,8 @@ static int bandwidth(struct bench *b)
 	if (rc)
 		return fail_set(&b->fabric.error, -rc, "bench",
 				"Give fewer --threads, or raise the limit (ulimit -u, pids.max).",
-				"thread %u of %u could not be started: %s", made + 1, b->args.threads,
-				strerror(rc));
+				"thread %u of %u could not be started: %s", made + 1,
+				b->args.threads, strerror(rc));
 	b->row.ops_s = (double)count / seconds;
 	b->row.mib_s = b->row.ops_s * (double)b->row.size / MIB;
 	return first_failure(b);
@@ -440,15 +440,15 @@ static int pong(struct bench *b)
 	struct runner *r = &b->runners[0];
 	uint64_t count = 8 * WARM_UP;
 	double before = now_us(), rounds;
-	int ret = pong_measure(&r->fabric, r->ep, &r->offer, &r->buffer, b->row.size,
-			       count, b->samples);
+	int ret = pong_measure(&r->fabric, r->ep, &r->offer, &r->buffer, b->row.size, count,
+			       b->samples);
 
 	rounds = b->args.seconds * 1e6 * (double)count / (now_us() - before);
 	if (rounds > (double)count)
 		count = rounds < MAX_SAMPLES ? (uint64_t)rounds : MAX_SAMPLES;
 	if (!ret)
-		ret = pong_measure(&r->fabric, r->ep, &r->offer, &r->buffer,
-				   b->row.size, count, b->samples);
+		ret = pong_measure(&r->fabric, r->ep, &r->offer, &r->buffer, b->row.size, count,
+				   b->samples);
 	if (ret)
 		b->fabric.error = r->fabric.error;
 	else
@@ -563,11 +563,10 @@ static int check_room(struct bench *b, struct runner *r, uint32_t number)
 	r->from = r->room * number;
 	if (r->room >= need)
 		return 0;
-	return fail_set(&b->fabric.error, -ERANGE, "bench",
-			"Serve more, or measure smaller sizes.",
+	return fail_set(&b->fabric.error, -ERANGE, "bench", "Serve more, or measure smaller sizes.",
 			"%s has %llu bytes, and %u threads with %llu bytes each need more",
-			r->offer.name, (unsigned long long)r->offer.length,
-			b->args.threads, (unsigned long long)need);
+			r->offer.name, (unsigned long long)r->offer.length, b->args.threads,
+			(unsigned long long)need);
 }
 
 static int start_runner(struct bench *b, uint32_t number)
@@ -590,8 +589,8 @@ static int start_runner(struct bench *b, uint32_t number)
 	r->parts = calloc(MAX_BATCH, sizeof(*r->parts));
 	if (!r->ops || !r->parts)
 		return fail_set(&b->fabric.error, -ENOMEM, "bench", "", "no memory");
-	ret = fabric_alloc(&b->fabric, r->room,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &r->buffer);
+	ret = fabric_alloc(&b->fabric, r->room, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+			   &r->buffer);
 	/* Pages that are not there yet would be measured as well. */
 	if (!ret)
 		memset(r->buffer.bytes, 0x33, r->buffer.length);
@@ -630,8 +629,7 @@ static int measure_all(struct bench *b, struct bench_row *rows, unsigned int *co
 		bench_text(args, NULL);
 	for (unsigned int o = 0; o < args->op_count && !ret; o++)
 		for (unsigned int i = 0; i < args->size_count && !ret; i++) {
-			b->row = (struct bench_row){ .op = args->ops[o],
-						     .size = args->sizes[i] };
+			b->row = (struct bench_row){ .op = args->ops[o], .size = args->sizes[i] };
 			ret = measure(b);
 			if (ret)
 				break;
@@ -657,8 +655,8 @@ static int report(struct bench *b, const struct bench_row *rows, unsigned int co
 		wrong += rows[i].wrong;
 	if (wrong && !ret)
 		ret = fail_set(&b->fabric.error, -EBADMSG, "check",
-			       "Run `mrguard selftest' on both hosts.",
-			       "%llu bytes are wrong", (unsigned long long)wrong);
+			       "Run `mrguard selftest' on both hosts.", "%llu bytes are wrong",
+			       (unsigned long long)wrong);
 	return ret;
 }
 
@@ -687,11 +685,16 @@ static int bench(struct bench *b)
 
 int cmd_bench(int argc, char **argv)
 {
-	static struct bench b = { .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER,
-				  .args = {
-		.ops = { BENCH_READ, BENCH_WRITE }, .op_count = 2,
-		.sizes = { 64, 4096, 65536, 1 << 20 }, .size_count = 4,
-		.batch = 1, .flight = 16, .threads = 1, .seconds = 1 } };
+	static struct bench b = { .lock = PTHREAD_MUTEX_INITIALIZER,
+				  .told = PTHREAD_COND_INITIALIZER,
+				  .args = { .ops = { BENCH_READ, BENCH_WRITE },
+					    .op_count = 2,
+					    .sizes = { 64, 4096, 65536, 1 << 20 },
+					    .size_count = 4,
+					    .batch = 1,
+					    .flight = 16,
+					    .threads = 1,
+					    .seconds = 1 } };
 	int ret;
 
 	if (args_parse(&argp, argc, argv, 0, &b.args))

@@ -8,7 +8,7 @@
 
 #include "tools/fabric.h"
 
-#define BENCH_SIZES	32
+#define BENCH_SIZES 32
 
 enum bench_op { BENCH_READ, BENCH_WRITE, BENCH_BOTH };
 
@@ -19,10 +19,10 @@ struct bench_args {
 	unsigned int op_count;
 	uint64_t sizes[BENCH_SIZES];
 	unsigned int size_count;
-	uint32_t batch;		/* operations of a request */
-	uint32_t flight;	/* requests at a time */
+	uint32_t batch; /* operations of a request */
+	uint32_t flight; /* requests at a time */
 	uint32_t threads;
-	double seconds;		/* of each measurement */
+	double seconds; /* of each measurement */
 	bool check, events, json, no_latency, no_bandwidth, pong;
 	const char *plot;
 };
@@ -34,17 +34,17 @@ struct bench_row {
 	double mib_s, ops_s;
 	uint64_t samples;
 	double min, p50, p90, p99, p999, max;
-	uint64_t checked, wrong;	/* bytes */
+	uint64_t checked, wrong; /* bytes */
 };
 
 const char *bench_op_name(enum bench_op op);
 
 /** bench_text() - a table; with row NULL its head */
 void bench_text(const struct bench_args *args, const struct bench_row *row);
-int bench_json(const struct bench_args *args, const struct bench_row *rows,
-	       unsigned int count, const struct mrg_ep_stats *stats);
+int bench_json(const struct bench_args *args, const struct bench_row *rows, unsigned int count,
+	       const struct mrg_ep_stats *stats);
 /** bench_plot() - by gnuplot, to @args->plot; 0 or -errno with @error */
-int bench_plot(const struct bench_args *args, const struct bench_row *rows,
-	       unsigned int count, struct mrg_error *error);
+int bench_plot(const struct bench_args *args, const struct bench_row *rows, unsigned int count,
+	       struct mrg_error *error);
 
 #endif

@@ -13,7 +13,9 @@
 const char *bench_op_name(enum bench_op op)
 {
 	static const char *const names[] = {
-		[BENCH_READ] = "read", [BENCH_WRITE] = "write", [BENCH_BOTH] = "both",
+		[BENCH_READ] = "read",
+		[BENCH_WRITE] = "write",
+		[BENCH_BOTH] = "both",
 	};
 
 	return names[op];
@@ -24,14 +26,13 @@ const char *bench_op_name(enum bench_op op)
 void bench_text(const struct bench_args *args, const struct bench_row *row)
 {
 	if (!row) {
-		printf("%-6s %9s %10s %11s %9s %9s %9s %9s %9s%s\n", "op", "size",
-		       "MiB/s", "op/s", "p50 us", "p90", "p99", "p99.9", "max",
-		       args->check ? "     wrong" : "");
+		printf("%-6s %9s %10s %11s %9s %9s %9s %9s %9s%s\n", "op", "size", "MiB/s", "op/s",
+		       "p50 us", "p90", "p99", "p99.9", "max", args->check ? "     wrong" : "");
 		return;
 	}
-	printf("%-6s %9s %10.2f %11.0f %9.2f %9.2f %9.2f %9.2f %9.2f",
-	       bench_op_name(row->op), term_size(row->size).text, row->mib_s,
-	       row->ops_s, row->p50, row->p90, row->p99, row->p999, row->max);
+	printf("%-6s %9s %10.2f %11.0f %9.2f %9.2f %9.2f %9.2f %9.2f", bench_op_name(row->op),
+	       term_size(row->size).text, row->mib_s, row->ops_s, row->p50, row->p90, row->p99,
+	       row->p999, row->max);
 	if (args->check)
 		printf(" %9llu", (unsigned long long)row->wrong);
 	putchar('\n');
@@ -42,31 +43,28 @@ void bench_text(const struct bench_args *args, const struct bench_row *row)
 
 static json_t *row_json(const struct bench_row *row)
 {
-	json_t *latency = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f}",
-				    "samples", (json_int_t)row->samples,
-				    "min_us", row->min, "p50_us", row->p50,
-				    "p90_us", row->p90, "p99_us", row->p99,
-				    "p999_us", row->p999, "max_us", row->max);
+	json_t *latency = json_pack("{s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "samples",
+				    (json_int_t)row->samples, "min_us", row->min, "p50_us",
+				    row->p50, "p90_us", row->p90, "p99_us", row->p99, "p999_us",
+				    row->p999, "max_us", row->max);
 
-	return json_pack("{s:s, s:I, s:f, s:f, s:o, s:I, s:I}", "op",
-			 bench_op_name(row->op), "size", (json_int_t)row->size,
-			 "mib_per_s", row->mib_s, "ops_per_s", row->ops_s,
-			 "latency", latency, "checked", (json_int_t)row->checked,
+	return json_pack("{s:s, s:I, s:f, s:f, s:o, s:I, s:I}", "op", bench_op_name(row->op),
+			 "size", (json_int_t)row->size, "mib_per_s", row->mib_s, "ops_per_s",
+			 row->ops_s, "latency", latency, "checked", (json_int_t)row->checked,
 			 "wrong", (json_int_t)row->wrong);
 }
 
-int bench_json(const struct bench_args *args, const struct bench_row *rows,
-	       unsigned int count, const struct mrg_ep_stats *stats)
+int bench_json(const struct bench_args *args, const struct bench_row *rows, unsigned int count,
+	       const struct mrg_ep_stats *stats)
 {
 	json_t *list = json_array(), *root;
 
 	for (unsigned int i = 0; i < count; i++)
 		json_array_append_new(list, row_json(&rows[i]));
-	root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:o}",
-			 "schema", "mrguard.bench/1", "peer", args->peer,
-			 "batch", (int)args->batch, "flight", (int)args->flight,
-			 "threads", (int)args->threads, "lanes", (int)stats->lanes,
-			 "depth", (int)stats->depth, "seconds", args->seconds,
+	root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:b, s:b, s:o}", "schema",
+			 "mrguard.bench/1", "peer", args->peer, "batch", (int)args->batch, "flight",
+			 (int)args->flight, "threads", (int)args->threads, "lanes",
+			 (int)stats->lanes, "depth", (int)stats->depth, "seconds", args->seconds,
 			 "events", args->events, "pong", args->pong, "rows", list);
 	return json_print(root);
 }
@@ -84,8 +82,8 @@ static const char *terminal(const char *path)
 	return NULL;
 }
 
-static void series(FILE *out, const struct bench_row *rows, unsigned int count,
-		   enum bench_op op, bool latency)
+static void series(FILE *out, const struct bench_row *rows, unsigned int count, enum bench_op op,
+		   bool latency)
 {
 	for (unsigned int i = 0; i < count; i++)
 		if (rows[i].op == op)
@@ -94,27 +92,27 @@ static void series(FILE *out, const struct bench_row *rows, unsigned int count,
 	fputs("e\n", out);
 }
 
-static void bandwidth_plot(FILE *out, const struct bench_args *args,
-			   const struct bench_row *rows, unsigned int count)
+static void bandwidth_plot(FILE *out, const struct bench_args *args, const struct bench_row *rows,
+			   unsigned int count)
 {
 	fputs("set ylabel 'MiB/s'\nset yrange [0:*]\nplot ", out);
 	for (unsigned int i = 0; i < args->op_count; i++)
-		fprintf(out, "%s'-' using 1:2 with linespoints title '%s'",
-			i ? ", " : "", bench_op_name(args->ops[i]));
+		fprintf(out, "%s'-' using 1:2 with linespoints title '%s'", i ? ", " : "",
+			bench_op_name(args->ops[i]));
 	fputc('\n', out);
 	for (unsigned int i = 0; i < args->op_count; i++)
 		series(out, rows, count, args->ops[i], false);
 }
 
-static void latency_plot(FILE *out, const struct bench_args *args,
-			 const struct bench_row *rows, unsigned int count)
+static void latency_plot(FILE *out, const struct bench_args *args, const struct bench_row *rows,
+			 unsigned int count)
 {
 	fputs("set ylabel 'us'\nset logscale y\nset yrange [*:*]\nplot ", out);
 	for (unsigned int i = 0; i < args->op_count; i++)
-		fprintf(out, "%s'-' using 1:2 with linespoints title '%s p50', "
+		fprintf(out,
+			"%s'-' using 1:2 with linespoints title '%s p50', "
 			"'-' using 1:3 with linespoints title '%s p99'",
-			i ? ", " : "", bench_op_name(args->ops[i]),
-			bench_op_name(args->ops[i]));
+			i ? ", " : "", bench_op_name(args->ops[i]), bench_op_name(args->ops[i]));
 	fputc('\n', out);
 	for (unsigned int i = 0; i < args->op_count; i++) {
 		series(out, rows, count, args->ops[i], true);
@@ -122,12 +120,13 @@ static void latency_plot(FILE *out, const struct bench_args *args,
 	}
 }
 
-static void draw(FILE *out, const struct bench_args *args,
-		 const struct bench_row *rows, unsigned int count)
+static void draw(FILE *out, const struct bench_args *args, const struct bench_row *rows,
+		 unsigned int count)
 {
 	bool both = !args->no_latency && !args->no_bandwidth;
 
-	fprintf(out, "set terminal %s\nset output '%s'\n"
+	fprintf(out,
+		"set terminal %s\nset output '%s'\n"
 		"set logscale x 2\nset format x '%%.0b%%B'\nset grid\n"
 		"set xlabel 'bytes of an operation'\nset key left top\n",
 		terminal(args->plot), args->plot);
@@ -141,8 +140,8 @@ static void draw(FILE *out, const struct bench_args *args,
 		fputs("unset multiplot\n", out);
 }
 
-int bench_plot(const struct bench_args *args, const struct bench_row *rows,
-	       unsigned int count, struct mrg_error *error)
+int bench_plot(const struct bench_args *args, const struct bench_row *rows, unsigned int count,
+	       struct mrg_error *error)
 {
 	FILE *out;
 	int status;

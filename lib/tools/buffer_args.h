@@ -21,7 +21,6 @@ extern const struct argp buffer_argp;
 
 /** arg_size() - the value of an option that takes a size or an address; ends
  *  the program with a usage error where it is none */
-uint64_t arg_size(struct argp_state *state, const char *option,
-		  const char *arg);
+uint64_t arg_size(struct argp_state *state, const char *option, const char *arg);
 
 #endif

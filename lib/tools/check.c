@@ -15,8 +15,18 @@
 #include "tools/json.h"
 #include "tools/term.h"
 
-enum { KEY_JSON = 0x100, KEY_PROMETHEUS, KEY_COLOUR, KEY_ROOT, KEY_DUMP, KEY_DEVICE, KEY_PID, KEY_UNIT,
-       KEY_QUIET, KEY_PUBLISH };
+enum {
+	KEY_JSON = 0x100,
+	KEY_PROMETHEUS,
+	KEY_COLOUR,
+	KEY_ROOT,
+	KEY_DUMP,
+	KEY_DEVICE,
+	KEY_PID,
+	KEY_UNIT,
+	KEY_QUIET,
+	KEY_PUBLISH
+};
 
 static const struct argp_option options[] = {
 	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
@@ -26,9 +36,12 @@ static const struct argp_option options[] = {
 	{ "device", KEY_DEVICE, "DEVICE", 0, "Only this RDMA device", 0 },
 	{ "pid", KEY_PID, "PID", 0, "Judge the limits of this process", 0 },
 	{ "unit", KEY_UNIT, "UNIT", 0, "Judge the limits of this systemd unit", 0 },
-	{ "publish", KEY_PUBLISH, "NAME", 0, "Check RDMA device NAME (\"host\": all), tell the journal, and leave "
-	  "the report in " PUBLISH_DIR "/NAME.json", 0 },
-	{ "dump", KEY_DUMP, "DIR", 0, "Keep a copy of all that is read in DIR, which must be empty or new", 0 },
+	{ "publish", KEY_PUBLISH, "NAME", 0,
+	  "Check RDMA device NAME (\"host\": all), tell the journal, and leave "
+	  "the report in " PUBLISH_DIR "/NAME.json",
+	  0 },
+	{ "dump", KEY_DUMP, "DIR", 0,
+	  "Keep a copy of all that is read in DIR, which must be empty or new", 0 },
 	{ "root", KEY_ROOT, "DIR", 0, "Check the host that --dump recorded in DIR", 0 },
 	{ 0 },
 };
@@ -66,7 +79,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_COLOUR:
 		if (term_parse_colour(arg, &args->colour))
-			argp_error(state, "--color: expected auto, always or never, read \"%s\"", arg);
+			argp_error(state, "--color: expected auto, always or never, read \"%s\"",
+				   arg);
 		return 0;
 	case KEY_ROOT:
 		args->opts.root = arg;
@@ -79,7 +93,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_PUBLISH:
 		if (!*arg || strchr(arg, '/') || arg[0] == '.')
-			argp_error(state, "--publish: expected the name of a device, or host, read \"%s\"", arg);
+			argp_error(state,
+				   "--publish: expected the name of a device, or host, read \"%s\"",
+				   arg);
 		args->publish = arg;
 		if (strcmp(arg, "host"))
 			args->opts.device = arg;
@@ -160,7 +176,8 @@ static void print_text(const struct mrg_check_report *report, const struct args 
 			if (r[i].verdict != order[v])
 				continue;
 			tally[order[v]]++;
-			if (!args->quiet || (order[v] != MRG_CHECK_OK && order[v] != MRG_CHECK_SKIP))
+			if (!args->quiet ||
+			    (order[v] != MRG_CHECK_OK && order[v] != MRG_CHECK_SKIP))
 				print_result(&term, &r[i]);
 		}
 	printf("\n%zu ok, %zu warn, %zu fail, %zu unknown, %zu do not apply\n", tally[MRG_CHECK_OK],
@@ -175,11 +192,13 @@ static json_t *to_json(const struct mrg_check_report *report)
 	json_t *results = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(results, json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}",
-			"id", r[i].id, "subject", json_text(r[i].subject),
-			"verdict", mrg_check_verdict_name(r[i].verdict),
-			"evidence", json_text(r[i].evidence), "meaning", json_text(r[i].meaning),
-			"remedy", json_text(r[i].remedy)));
+		json_array_append_new(results,
+				      json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "id", r[i].id,
+						"subject", json_text(r[i].subject), "verdict",
+						mrg_check_verdict_name(r[i].verdict), "evidence",
+						json_text(r[i].evidence), "meaning",
+						json_text(r[i].meaning), "remedy",
+						json_text(r[i].remedy)));
 	return json_pack("{s:s, s:s, s:o}", "schema", "mrguard.check/1", "verdict",
 			 mrg_check_verdict_name(mrg_check_worst(report)), "results", results);
 }
@@ -217,13 +236,16 @@ static void print_prometheus(const struct mrg_check_report *report)
 
 static int cannot_run(const struct args *args, int rc)
 {
-	const char *what = args->opts.root ? args->opts.root : args->opts.dump ? args->opts.dump : "/";
+	const char *what = args->opts.root ? args->opts.root :
+			   args->opts.dump ? args->opts.dump :
+					     "/";
 
 	if (rc == -ENODEV)
 		fprintf(stderr, "mrguard check: no RDMA device \"%s\"; mrguard info lists them\n",
 			args->opts.device);
 	else if (rc == -ENOTEMPTY)
-		fprintf(stderr, "mrguard check: --dump: %s is not empty\n  Name a new directory, or an empty one.\n",
+		fprintf(stderr,
+			"mrguard check: --dump: %s is not empty\n  Name a new directory, or an empty one.\n",
 			args->opts.dump);
 	else
 		fprintf(stderr, "mrguard check: %s: %s\n", what, strerror(-rc));
@@ -257,7 +279,8 @@ int cmd_check(int argc, char **argv)
 		publish_journal(report, args.publish);
 		rc = publish_file(to_json(report), args.publish);
 		if (rc)
-			fprintf(stderr, "mrguard check: %s/%s.json: %s\n", PUBLISH_DIR, args.publish, strerror(-rc));
+			fprintf(stderr, "mrguard check: %s/%s.json: %s\n", PUBLISH_DIR,
+				args.publish, strerror(-rc));
 	}
 	if (args.format == JSON)
 		rc = json_print(to_json(report)) ? -ENOMEM : rc;

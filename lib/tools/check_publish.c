@@ -31,15 +31,16 @@ void publish_journal(const struct mrg_check_report *report, const char *name)
 	for (size_t i = 0; i < count; i++) {
 		if (r[i].verdict == MRG_CHECK_OK || r[i].verdict == MRG_CHECK_SKIP)
 			continue;
-		sd_journal_send("MESSAGE=%s %s%s%s: %s %s", mrg_check_verdict_name(r[i].verdict), r[i].id,
-				r[i].subject[0] ? " " : "", r[i].subject, r[i].meaning, r[i].remedy,
-				"PRIORITY=%d", priority_of(r[i].verdict), "MRGUARD_CHECK=%s", r[i].id,
-				"MRGUARD_SUBJECT=%s", r[i].subject, "MRGUARD_VERDICT=%s",
-				mrg_check_verdict_name(r[i].verdict), "MRGUARD_EVIDENCE=%s", r[i].evidence, NULL);
+		sd_journal_send("MESSAGE=%s %s%s%s: %s %s", mrg_check_verdict_name(r[i].verdict),
+				r[i].id, r[i].subject[0] ? " " : "", r[i].subject, r[i].meaning,
+				r[i].remedy, "PRIORITY=%d", priority_of(r[i].verdict),
+				"MRGUARD_CHECK=%s", r[i].id, "MRGUARD_SUBJECT=%s", r[i].subject,
+				"MRGUARD_VERDICT=%s", mrg_check_verdict_name(r[i].verdict),
+				"MRGUARD_EVIDENCE=%s", r[i].evidence, NULL);
 	}
 	sd_journal_send("MESSAGE=%s: %s", name, worst, "PRIORITY=%d",
-			priority_of(mrg_check_worst(report)), "MRGUARD_CHECK=all", "MRGUARD_SUBJECT=%s", name,
-			"MRGUARD_VERDICT=%s", worst, NULL);
+			priority_of(mrg_check_worst(report)), "MRGUARD_CHECK=all",
+			"MRGUARD_SUBJECT=%s", name, "MRGUARD_VERDICT=%s", worst, NULL);
 }
 
 void publish_gone(const char *name)

@@ -19,11 +19,11 @@
 #include "tools/json.h"
 #include "tools/term.h"
 
-#define CHUNK		(8u << 20)	/* of a multiple of 8: see fabric_sum() */
-#define BUFFERS		2
-#define SUM_MS		600000
-#define BAR_WIDTH	30
-#define REDRAW_NS	100000000ULL
+#define CHUNK (8u << 20) /* of a multiple of 8: see fabric_sum() */
+#define BUFFERS 2
+#define SUM_MS 600000
+#define BAR_WIDTH 30
+#define REDRAW_NS 100000000ULL
 
 enum { KEY_OFFSET = 0x100, KEY_LENGTH, KEY_QUIET };
 
@@ -93,7 +93,7 @@ struct copy {
 	struct fabric_buffer buffers[BUFFERS];
 	struct mrg_request *requests[BUFFERS];
 	const char *path;
-	bool writes;		/* to the server */
+	bool writes; /* to the server */
 	int fd;
 	uint64_t length, done, sum;
 	struct term term;
@@ -119,8 +119,7 @@ static double rate(const struct copy *c)
 
 static void draw(struct copy *c, bool last)
 {
-	unsigned int full = (unsigned int)((double)BAR_WIDTH * (double)c->done /
-					   (double)c->length);
+	unsigned int full = (unsigned int)((double)BAR_WIDTH * (double)c->done / (double)c->length);
 	uint64_t now = now_ns();
 	char bar[BAR_WIDTH + 1];
 
@@ -132,8 +131,7 @@ static void draw(struct copy *c, bool last)
 	bar[BAR_WIDTH] = '\0';
 	fprintf(c->term.out, "\r[%s] %3u%%  %s  %s/s   %s", bar,
 		(unsigned int)(100.0 * (double)c->done / (double)c->length),
-		term_size(c->done).text, term_size((uint64_t)rate(c)).text,
-		last ? "\n" : "");
+		term_size(c->done).text, term_size((uint64_t)rate(c)).text, last ? "\n" : "");
 	fflush(c->term.out);
 }
 
@@ -143,8 +141,8 @@ static int cannot(struct copy *c, const char *what)
 {
 	int err = errno;
 
-	return fail_set(&c->fabric.error, -err, what, "", "%s: cannot %s: %s",
-			c->path, what, strerror(err));
+	return fail_set(&c->fabric.error, -err, what, "", "%s: cannot %s: %s", c->path, what,
+			strerror(err));
 }
 
 static int open_source(struct copy *c)
@@ -157,8 +155,7 @@ static int open_source(struct copy *c)
 	if (fstat(c->fd, &info))
 		return cannot(c, "ask for its size");
 	if (!S_ISREG(info.st_mode) || !info.st_size)
-		return fail_set(&c->fabric.error, -EINVAL, "open",
-				"Copy an ordinary file.",
+		return fail_set(&c->fabric.error, -EINVAL, "open", "Copy an ordinary file.",
 				"%s is empty or no ordinary file", c->path);
 	if (!c->args.length)
 		c->args.length = (uint64_t)info.st_size;
@@ -188,8 +185,8 @@ static int fill(struct copy *c, struct fabric_buffer *b, uint64_t at, uint64_t l
 		if (n < 0)
 			return cannot(c, "read it");
 		if (!n)
-			return fail_set(&c->fabric.error, -EIO, "read", "",
-					"%s became shorter", c->path);
+			return fail_set(&c->fabric.error, -EIO, "read", "", "%s became shorter",
+					c->path);
 	}
 	c->sum = fabric_sum(c->sum, b->bytes, length);
 	return 0;
@@ -224,7 +221,9 @@ static int start_chunk(struct copy *c, uint64_t chunk)
 	struct mrg_local part = { .mr = b->mr, .addr = (uintptr_t)b->bytes, .length = length };
 	struct mrg_op op = {
 		.code = c->writes ? MRG_OP_WRITE : MRG_OP_READ,
-		.local_count = 1, .local = &part, .remote = c->offer.remote,
+		.local_count = 1,
+		.local = &part,
+		.remote = c->offer.remote,
 		.remote_addr = mrg_remote_addr(c->offer.remote) + c->args.offset + at,
 	};
 	int ret = c->writes ? fill(c, b, at, length) : 0;
@@ -288,17 +287,17 @@ static json_t *ask(struct copy *c, json_t *order)
 	error = json_string_value(json_object_get(reply, "error"));
 	if (!error)
 		return reply;
-	fail_set(&c->fabric.error, -EREMOTEIO, "ask", "Look at the server.",
-		 "the server says: %s", error);
+	fail_set(&c->fabric.error, -EREMOTEIO, "ask", "Look at the server.", "the server says: %s",
+		 error);
 	json_decref(reply);
 	return NULL;
 }
 
 static int compare(struct copy *c)
 {
-	json_t *reply = ask(c, json_pack("{s:s, s:I, s:I}", "do", "sum", "offset",
-					 (json_int_t)c->args.offset, "length",
-					 (json_int_t)c->length));
+	json_t *reply =
+		ask(c, json_pack("{s:s, s:I, s:I}", "do", "sum", "offset",
+				 (json_int_t)c->args.offset, "length", (json_int_t)c->length));
 	const char *theirs = json_string_value(json_object_get(reply, "sum"));
 	char mine[32];
 	int ret = 0;
@@ -309,8 +308,8 @@ static int compare(struct copy *c)
 	if (!theirs || strcmp(mine, theirs))
 		ret = fail_set(&c->fabric.error, -EBADMSG, "compare",
 			       "Run `mrguard selftest' on both hosts.",
-			       "the checksums differ: %s here, %s there: bytes are wrong",
-			       mine, theirs ? theirs : "none");
+			       "the checksums differ: %s here, %s there: bytes are wrong", mine,
+			       theirs ? theirs : "none");
 	json_decref(reply);
 	return ret;
 }
@@ -338,15 +337,16 @@ static int find_range(struct copy *c)
 
 	if (c->writes && !c->offer.writable)
 		return fail_set(&c->fabric.error, -EACCES, "copy",
-				"Start the server with --writable.",
-				"%s may not be written", c->offer.name);
+				"Start the server with --writable.", "%s may not be written",
+				c->offer.name);
 	c->length = c->args.length;
 	if (!c->length && c->args.offset < whole)
 		c->length = whole - c->args.offset;
 	if (c->args.offset < whole && c->length <= whole - c->args.offset)
 		return 0;
 	return fail_set(&c->fabric.error, -ERANGE, "copy", "Keep to its length.",
-			"%s has %" PRIu64 " bytes, and %" PRIu64 " from %" PRIu64 " on are not in it",
+			"%s has %" PRIu64 " bytes, and %" PRIu64 " from %" PRIu64
+			" on are not in it",
 			c->offer.name, whole, c->length, c->args.offset);
 }
 
@@ -382,8 +382,8 @@ static int copy(struct copy *c)
 	if (!ret && c->writes)
 		ret = store(c);
 	if (!ret && !c->args.quiet)
-		fprintf(stderr, "%s copied, %s/s, checksums agree\n",
-			term_size(c->length).text, term_size((uint64_t)rate(c)).text);
+		fprintf(stderr, "%s copied, %s/s, checksums agree\n", term_size(c->length).text,
+			term_size((uint64_t)rate(c)).text);
 	return ret;
 }
 

@@ -14,13 +14,13 @@
 #include "tools/fail.h"
 #include "tools/selftest.h"
 
-#define BLOCKS		96
-#define BLOCK_SIZE	65536
-#define LABEL_WIDTH	26	/* with the columns below it is 78: a terminal has 80 */
+#define BLOCKS 96
+#define BLOCK_SIZE 65536
+#define LABEL_WIDTH 26 /* with the columns below it is 78: a terminal has 80 */
 
 static const struct demo_row {
 	const char *label;
-	const char *buffer;	/* NULL: see page_higher() */
+	const char *buffer; /* NULL: see page_higher() */
 	uint64_t iova;
 	uint64_t cap;
 } rows[] = {
@@ -28,10 +28,8 @@ static const struct demo_row {
 	{ "12 GiB, equal modulo 4 GiB", "simgpu:12G,seg=2G", 0x700000000000, 0 },
 	{ "12 GiB, equal modulo 8 GiB", "simgpu:12G@8G,seg=2G", 0x700000000000, 0 },
 	{ "12 GiB, a page higher", NULL, 0x700000000000, 0 },
-	{ "12 GiB, 2 MiB higher", "simgpu:12G@0x100200000,seg=2G",
-	  0x700000200000, 0 },
-	{ "12 GiB, runs out of order", "simgpu:4G@12G+4G@4G+4G@8G,seg=2G",
-	  0x700000000000, 0 },
+	{ "12 GiB, 2 MiB higher", "simgpu:12G@0x100200000,seg=2G", 0x700000200000, 0 },
+	{ "12 GiB, runs out of order", "simgpu:4G@12G+4G@4G+4G@8G,seg=2G", 0x700000000000, 0 },
 	{ "12 GiB, MRs up to 2 GiB", "simgpu:12G,seg=2G", 0x700000000000, 2ULL << 30 },
 	{ "64 MiB of ordinary memory", "host:64M", 0, 0 },
 };
@@ -47,13 +45,13 @@ static const struct column {
 	{ "mrguard", 12, false, MRG_STRATEGY_AUTO },
 	{ "split only", 12, false, MRG_STRATEGY_SPLIT },
 };
-#define COLUMNS	(sizeof(columns) / sizeof(columns[0]))
+#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
 struct demo {
 	const char *device;
 	struct ibv_context *verbs;
 	struct term term;
-	int wrong_raw;		/* rows */
+	int wrong_raw; /* rows */
 	int wrong_ours;
 	bool failed;
 };
@@ -63,8 +61,7 @@ static uint64_t first_wrong(const struct selftest_result *result)
 	uint64_t first = UINT64_MAX;
 
 	for (size_t i = 0; i < result->group_count; i++)
-		if (result->groups[i].kind != VERIFY_OVERWRITTEN &&
-		    result->groups[i].from < first)
+		if (result->groups[i].kind != VERIFY_OVERWRITTEN && result->groups[i].from < first)
 			first = result->groups[i].from;
 	return first;
 }
@@ -81,19 +78,23 @@ static void print_cell(const struct demo *demo, const struct column *column,
 		snprintf(text, sizeof(text), "clean, %zu MR%s", result->mrs,
 			 result->mrs == 1 ? "" : "s");
 	fputs(" | ", demo->term.out);
-	term_print(&demo->term, result->wrong ? TERM_BAD : TERM_GOOD, "%-*s",
-		   column->width, text);
+	term_print(&demo->term, result->wrong ? TERM_BAD : TERM_GOOD, "%-*s", column->width, text);
 	fflush(demo->term.out);
 }
 
-static void run_cell(struct demo *demo, const struct demo_row *row,
-		     const struct column *column, const struct target *target)
+static void run_cell(struct demo *demo, const struct demo_row *row, const struct column *column,
+		     const struct target *target)
 {
 	const struct selftest_args args = {
-		.device = demo->device, .buffer = row->buffer, .raw = column->raw,
-		.blocks = BLOCKS, .block_size = BLOCK_SIZE,
-		.open.size = sizeof(args.open), .reg.size = sizeof(args.reg),
-		.reg.strategy = column->strategy, .reg.max_mr_size = row->cap,
+		.device = demo->device,
+		.buffer = row->buffer,
+		.raw = column->raw,
+		.blocks = BLOCKS,
+		.block_size = BLOCK_SIZE,
+		.open.size = sizeof(args.open),
+		.reg.size = sizeof(args.reg),
+		.reg.strategy = column->strategy,
+		.reg.max_mr_size = row->cap,
 	};
 	const struct selftest_progress progress = { 0 };
 	struct selftest_result result = { 0 };
@@ -153,15 +154,12 @@ static void run_row(struct demo *demo, const struct demo_row *row)
 
 static void print_head(const struct demo *demo)
 {
-	term_print(&demo->term, TERM_STRONG, "%-*s", LABEL_WIDTH,
-		   "DMA address against iova");
+	term_print(&demo->term, TERM_STRONG, "%-*s", LABEL_WIDTH, "DMA address against iova");
 	for (size_t i = 0; i < COLUMNS; i++) {
 		fputs(" | ", demo->term.out);
-		term_print(&demo->term, TERM_STRONG, "%-*s", columns[i].width,
-			   columns[i].title);
+		term_print(&demo->term, TERM_STRONG, "%-*s", columns[i].width, columns[i].title);
 	}
-	fprintf(demo->term.out, "\n%.*s", LABEL_WIDTH,
-		"----------------------------------------");
+	fprintf(demo->term.out, "\n%.*s", LABEL_WIDTH, "----------------------------------------");
 	for (size_t i = 0; i < COLUMNS; i++)
 		fprintf(demo->term.out, "-|-%.*s", columns[i].width,
 			"----------------------------------------");
@@ -209,7 +207,8 @@ int cmd_demo(int argc, char **argv)
 		return EXIT_FAILED;
 	demo.verbs = rc_device_open(demo.device);
 	if (!demo.verbs) {
-		fprintf(stderr, "%s: RDMA device %s cannot be opened: %m\n"
+		fprintf(stderr,
+			"%s: RDMA device %s cannot be opened: %m\n"
 			"  `make demo' boots the machine that this is for\n",
 			argv[0], demo.device);
 		return EXIT_USAGE;
@@ -218,7 +217,8 @@ int cmd_demo(int argc, char **argv)
 	print_head(&demo);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		run_row(&demo, &rows[i]);
-	fprintf(demo.term.out, "\nplain verbs: %d of %zu wrong, each transfer with status 0; mrguard: %d wrong\n",
+	fprintf(demo.term.out,
+		"\nplain verbs: %d of %zu wrong, each transfer with status 0; mrguard: %d wrong\n",
 		demo.wrong_raw, sizeof(rows) / sizeof(rows[0]), demo.wrong_ours);
 	demo.failed |= demo.wrong_ours > 0;
 	ibv_close_device(demo.verbs);

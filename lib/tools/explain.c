@@ -17,7 +17,7 @@
 #include "tools/term.h"
 
 #define ERRNO_MAX 133
-#define ENOTSUPP 524	/* the kernel's own: C libraries have no name for it */
+#define ENOTSUPP 524 /* the kernel's own: C libraries have no name for it */
 
 enum {
 	KEY_CALL = 0x100,
@@ -48,14 +48,12 @@ static const struct argp_option options[] = {
 	{ "address", KEY_ADDRESS, "A", 0, "Its first byte", 0 },
 	{ "length", KEY_LENGTH, "N", 0, "Its length: 84424509440, 12G", 0 },
 	{ "devices", KEY_DEVICES, "N", 0, "How many devices it is registered on (1)", 0 },
-	{ "page-size", KEY_PAGE_SIZE, "N", 0,
-	  "Huge page that it lies in (looked up in smaps)", 0 },
+	{ "page-size", KEY_PAGE_SIZE, "N", 0, "Huge page that it lies in (looked up in smaps)", 0 },
 	{ "offset", KEY_OFFSET, "N", 0, "Where it begins in its DMA-BUF", 0 },
 	{ "dmabuf-size", KEY_DMABUF_SIZE, "N", 0,
 	  "Size of the DMA-BUF (size: in /proc/PID/fdinfo/FD)", 0 },
 	{ NULL, 0, NULL, 0, "The device:", 3 },
-	{ "device", KEY_DEVICE, "NAME", 0,
-	  "RDMA device to ask for its limits and its MRs", 0 },
+	{ "device", KEY_DEVICE, "NAME", 0, "RDMA device to ask for its limits and its MRs", 0 },
 	{ "max-mr-size", KEY_MAX_MR_SIZE, "N", 0, "Its largest MR", 0 },
 	{ "mrs", KEY_MRS, "N", 0, "MRs in use on it", 0 },
 	{ "max-mrs", KEY_MAX_MRS, "N", 0, "The most MRs that it can have", 0 },
@@ -80,8 +78,7 @@ static int parse_errno(const char *word)
 	if (end != word && !*end)
 		number = number < 0 && number >= -ENOTSUPP ? -number : number;
 	if (end != word && !*end)
-		return (number > 0 && number <= ERRNO_MAX) ||
-		       number == ENOTSUPP ? (int)number : 0;
+		return (number > 0 && number <= ERRNO_MAX) || number == ENOTSUPP ? (int)number : 0;
 	if (!strcmp(word, "ENOTSUPP"))
 		return ENOTSUPP;
 	for (int i = 1; i <= ERRNO_MAX; i++)
@@ -90,14 +87,12 @@ static int parse_errno(const char *word)
 	return 0;
 }
 
-static uint64_t parse_number(struct argp_state *state, const char *option,
-			     const char *arg)
+static uint64_t parse_number(struct argp_state *state, const char *option, const char *arg)
 {
 	uint64_t value = 0;
 
 	if (mrg_parse_size(arg, &value))
-		argp_error(state, "--%s: expected a number, read \"%s\"", option,
-			   arg);
+		argp_error(state, "--%s: expected a number, read \"%s\"", option, arg);
 	return value;
 }
 
@@ -117,8 +112,7 @@ static void parse_pid(struct argp_state *state, const char *arg)
 
 static void check_args(struct argp_state *state)
 {
-	const struct mrg_explain_opts *opts =
-		&((const struct explain_args *)state->input)->opts;
+	const struct mrg_explain_opts *opts = &((const struct explain_args *)state->input)->opts;
 
 	if (!opts->error)
 		argp_error(state, "--error is needed: the errno to explain");
@@ -144,8 +138,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_CALL:
 		if (mrg_call_parse(arg, &opts->call))
-			argp_error(state, "--call: expected ibv_reg_mr, ibv_reg_dmabuf_mr, ibv_create_qp, ibv_create_cq, mmap or madvise, read \"%s\"",
-				   arg);
+			argp_error(
+				state,
+				"--call: expected ibv_reg_mr, ibv_reg_dmabuf_mr, ibv_create_qp, ibv_create_cq, mmap or madvise, read \"%s\"",
+				arg);
 		return 0;
 	case KEY_ADDRESS:
 		opts->addr = parse_number(state, "address", arg);
@@ -220,16 +216,19 @@ static const struct argp argp = {
 static enum term_style style_of(enum mrg_likelihood likelihood)
 {
 	switch (likelihood) {
-	case MRG_IS: return TERM_BAD;
-	case MRG_MAY_BE: return TERM_WARN;
-	case MRG_NOT_SEEN: return TERM_STRONG;
-	case MRG_IS_NOT: break;
+	case MRG_IS:
+		return TERM_BAD;
+	case MRG_MAY_BE:
+		return TERM_WARN;
+	case MRG_NOT_SEEN:
+		return TERM_STRONG;
+	case MRG_IS_NOT:
+		break;
 	}
 	return TERM_GOOD;
 }
 
-static void print_finding(const struct term *term,
-			  const struct mrg_finding *finding)
+static void print_finding(const struct term *term, const struct mrg_finding *finding)
 {
 	term_print(term, style_of(finding->likelihood), "%-9s",
 		   mrg_likelihood_name(finding->likelihood));
@@ -239,8 +238,7 @@ static void print_finding(const struct term *term,
 		term_wrap(term, 10, finding->remedy);
 }
 
-static void print_text(const struct term *term,
-		       const struct mrg_explanation *explanation)
+static void print_text(const struct term *term, const struct mrg_explanation *explanation)
 {
 	term_wrap(term, 0, explanation->summary);
 	fputc('\n', term->out);
@@ -248,8 +246,7 @@ static void print_text(const struct term *term,
 		print_finding(term, &explanation->findings[i]);
 }
 
-static int print_json(const struct explain_args *args,
-		      const struct mrg_explanation *explanation)
+static int print_json(const struct explain_args *args, const struct mrg_explanation *explanation)
 {
 	json_t *out = json_object(), *list = json_array();
 
@@ -258,8 +255,7 @@ static int print_json(const struct explain_args *args,
 		json_t *item = json_object();
 
 		json_put(&item, "cause", json_text(mrg_cause_name(finding->cause)));
-		json_put(&item, "likelihood",
-			 json_text(mrg_likelihood_name(finding->likelihood)));
+		json_put(&item, "likelihood", json_text(mrg_likelihood_name(finding->likelihood)));
 		json_put(&item, "text", json_text(finding->text));
 		json_put(&item, "remedy", json_text(finding->remedy));
 		json_array_append_new(list, item);
@@ -279,8 +275,7 @@ static int fail(const struct explain_args *args, int code)
 
 	fail_set(&error, code, "read process",
 		 "Give the ID of the process that the call failed in, while it runs.",
-		 "process %d cannot be seen: %s", (int)args->opts.pid,
-		 strerror(-code));
+		 "process %d cannot be seen: %s", (int)args->opts.pid, strerror(-code));
 	fail_print("mrguard explain", &error);
 	return EXIT_FAILED;
 }
@@ -301,8 +296,9 @@ static int show(const struct explain_args *args)
 		print_text(&term, &explanation);
 	}
 	return explanation.findings[0].likelihood == MRG_IS &&
-	       explanation.findings[1].likelihood != MRG_IS ? EXIT_OK :
-							      EXIT_AT_RISK;
+			       explanation.findings[1].likelihood != MRG_IS ?
+		       EXIT_OK :
+		       EXIT_AT_RISK;
 }
 
 int cmd_explain(int argc, char **argv)

@@ -17,13 +17,11 @@
 
 #define STAGE "make DMA-BUF"
 
-static int fail_errno(struct mrg_error *error, const char *what,
-		      const char *remedy)
+static int fail_errno(struct mrg_error *error, const char *what, const char *remedy)
 {
 	int code = -errno;
 
-	return fail_set(error, code, STAGE, remedy, "%s: %s", what,
-			strerror(-code));
+	return fail_set(error, code, STAGE, remedy, "%s: %s", what, strerror(-code));
 }
 
 /* udmabuf wants memory that cannot shrink under it. */
@@ -33,8 +31,7 @@ static int sealed_memory(uint64_t size, struct mrg_error *error)
 
 	if (fd < 0)
 		return fail_errno(error, "memfd_create", "");
-	if (!ftruncate(fd, (off_t)size) &&
-	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+	if (!ftruncate(fd, (off_t)size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
 		return fd;
 	fail_errno(error, "cannot size the memory file", "");
 	close(fd);
@@ -43,8 +40,7 @@ static int sealed_memory(uint64_t size, struct mrg_error *error)
 
 static int udmabuf_create(int device, uint64_t size, struct mrg_error *error)
 {
-	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC,
-					 .size = size };
+	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = size };
 	int memory = sealed_memory(size, error);
 	int fd;
 
@@ -66,8 +62,7 @@ static int udmabuf_open(const char *spec, struct mrg_error *error)
 	int device, fd;
 
 	if (mrg_parse_size(spec, &size) || !size || size > INT64_MAX)
-		return fail_set(error, -EINVAL, STAGE,
-				"sizes are written as 4096, 0x1000 or 4K",
+		return fail_set(error, -EINVAL, STAGE, "sizes are written as 4096, 0x1000 or 4K",
 				"udmabuf: expected a size, read \"%s\"", spec);
 	device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
 	if (device < 0)
@@ -95,14 +90,10 @@ static int simgpu_open(const char *spec, struct mrg_error *error)
 				"shows it",
 				"simgpu: the module is not loaded");
 	case -ERANGE:
-		return fail_set(error, fd, STAGE,
-				"keep inside it, or invent addresses: ,fake",
-				"simgpu: \"%s\" is outside the reserved RAM",
-				spec);
+		return fail_set(error, fd, STAGE, "keep inside it, or invent addresses: ,fake",
+				"simgpu: \"%s\" is outside the reserved RAM", spec);
 	default:
-		return fd >= 0 ? fd :
-				 fail_set(error, fd, STAGE, "", "simgpu: %s",
-					  strerror(-fd));
+		return fd >= 0 ? fd : fail_set(error, fd, STAGE, "", "simgpu: %s", strerror(-fd));
 	}
 }
 
@@ -122,14 +113,11 @@ static int open_spec(const char *spec, struct mrg_error *error)
 		if (!strncmp(spec, exporters[i].prefix, len))
 			return exporters[i].open(spec + len, error);
 	}
-	return fail_set(error, -EINVAL, STAGE,
-			"write udmabuf:SIZE or simgpu:SPEC",
-			"--dmabuf-from: expected an exporter, read \"%s\"",
-			spec);
+	return fail_set(error, -EINVAL, STAGE, "write udmabuf:SIZE or simgpu:SPEC",
+			"--dmabuf-from: expected an exporter, read \"%s\"", spec);
 }
 
-int exporter_open(const char *spec, int *fd, uint64_t *size,
-		  struct mrg_error *error)
+int exporter_open(const char *spec, int *fd, uint64_t *size, struct mrg_error *error)
 {
 	int made = open_spec(spec, error);
 	off_t end;
@@ -139,8 +127,8 @@ int exporter_open(const char *spec, int *fd, uint64_t *size,
 	end = lseek(made, 0, SEEK_END);
 	if (end <= 0) {
 		close(made);
-		return fail_set(error, -EIO, STAGE, "",
-				"%s: the DMA-BUF does not tell its size", spec);
+		return fail_set(error, -EIO, STAGE, "", "%s: the DMA-BUF does not tell its size",
+				spec);
 	}
 	*fd = made;
 	*size = (uint64_t)end;

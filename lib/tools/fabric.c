@@ -14,8 +14,8 @@
 #include "tools/fail.h"
 #include "tools/rc_loop.h"
 
-#define ANSWER_MS	30000
-#define OFFER_FORMAT	"mrguard.serve/1"
+#define ANSWER_MS 30000
+#define OFFER_FORMAT "mrguard.serve/1"
 
 /* ---- options ---- */
 
@@ -33,23 +33,19 @@ static const struct argp_option options[] = {
 	{ "device", KEY_DEVICE, "DEVICE", 0,
 	  "RDMA device, such as mlx5_0 (the first with an active port)", 0 },
 	{ "device-port", KEY_DEVICE_PORT, "N", 0, "Its port (1)", 0 },
-	{ "gid-index", KEY_GID_INDEX, "N", 0,
-	  "Entry of its GID table (by the peer's address)", 0 },
+	{ "gid-index", KEY_GID_INDEX, "N", 0, "Entry of its GID table (by the peer's address)", 0 },
 	{ "lanes", KEY_LANES, "N", 0, "Queue pairs, at most 16 (1)", 0 },
-	{ "depth", KEY_DEPTH, "N", 0,
-	  "Work requests in flight on a queue pair (128)", 0 },
+	{ "depth", KEY_DEPTH, "N", 0, "Work requests in flight on a queue pair (128)", 0 },
 	{ "slice", KEY_SLICE, "SIZE", 0, "Largest work request (1M)", 0 },
 	{ 0 },
 };
 
-static uint32_t small(struct argp_state *state, const char *option,
-		      const char *arg, uint32_t most)
+static uint32_t small(struct argp_state *state, const char *option, const char *arg, uint32_t most)
 {
 	uint64_t value = arg_size(state, option, arg);
 
 	if (value > most)
-		argp_error(state, "%s: expected at most %u, read \"%s\"", option,
-			   most, arg);
+		argp_error(state, "%s: expected at most %u, read \"%s\"", option, most, arg);
 	return (uint32_t)value;
 }
 
@@ -181,8 +177,7 @@ int fabric_connect(struct fabric *fabric, const char *peer, struct mrg_ep **ep)
 	/* Colons without brackets are those of an IPv6 address. */
 	if (port && strchr(peer, ':') != port && port[-1] != ']')
 		port = NULL;
-	snprintf(host, sizeof(host), "%.*s",
-		 (int)(port ? port - peer : (long)strlen(peer)), peer);
+	snprintf(host, sizeof(host), "%.*s", (int)(port ? port - peer : (long)strlen(peer)), peer);
 	if (host[0] == '[' && host[strlen(host) - 1] == ']') {
 		host[strlen(host) - 1] = '\0';
 		name++;
@@ -193,24 +188,21 @@ int fabric_connect(struct fabric *fabric, const char *peer, struct mrg_ep **ep)
 
 /* ---- memory ---- */
 
-int fabric_alloc(struct fabric *fabric, uint64_t length, int access,
-		 struct fabric_buffer *buffer)
+int fabric_alloc(struct fabric *fabric, uint64_t length, int access, struct fabric_buffer *buffer)
 {
 	struct mrg_error error;
 	int ret;
 
 	buffer->length = length;
 	buffer->mr = NULL;
-	buffer->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	buffer->bytes =
+		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer->bytes == MAP_FAILED) {
 		buffer->bytes = NULL;
-		return fail_set(&fabric->error, -ENOMEM, "allocate",
-				"Use less memory.", "no memory for %" PRIu64 " bytes",
-				length);
+		return fail_set(&fabric->error, -ENOMEM, "allocate", "Use less memory.",
+				"no memory for %" PRIu64 " bytes", length);
 	}
-	ret = mrg_reg(fabric->ctx, fabric->pd, buffer->bytes, length, access, NULL,
-		      &buffer->mr);
+	ret = mrg_reg(fabric->ctx, fabric->pd, buffer->bytes, length, access, NULL, &buffer->mr);
 	if (!ret)
 		return 0;
 	if (!mrg_last_error(fabric->ctx, &error))
@@ -283,8 +275,11 @@ static ssize_t describe(const struct fabric_buffer *buffer, void **bytes)
 {
 	struct mrg_desc_device device = { .port = 1, .access = IBV_ACCESS_REMOTE_READ };
 	struct mrg_descriptor desc = {
-		.addr = (uintptr_t)buffer->bytes, .length = buffer->length,
-		.devices = &device, .device_count = 1, .generation = 1,
+		.addr = (uintptr_t)buffer->bytes,
+		.length = buffer->length,
+		.devices = &device,
+		.device_count = 1,
+		.generation = 1,
 	};
 	ssize_t ret = -ENOMEM;
 
@@ -300,8 +295,7 @@ static ssize_t describe(const struct fabric_buffer *buffer, void **bytes)
 	return ret;
 }
 
-static int send_bytes(struct fabric *fabric, struct mrg_ep *ep, const char *bytes,
-		      size_t length)
+static int send_bytes(struct fabric *fabric, struct mrg_ep *ep, const char *bytes, size_t length)
 {
 	size_t part;
 	int ret = 0;
@@ -313,8 +307,8 @@ static int send_bytes(struct fabric *fabric, struct mrg_ep *ep, const char *byte
 	return ret ? failed(fabric, ret, "tell the peer") : 0;
 }
 
-int fabric_offer(struct fabric *fabric, struct mrg_ep *ep,
-		 const struct fabric_buffer *buffer, const char *name, bool writable)
+int fabric_offer(struct fabric *fabric, struct mrg_ep *ep, const struct fabric_buffer *buffer,
+		 const char *name, bool writable)
 {
 	void *bytes;
 	ssize_t length = describe(buffer, &bytes);
@@ -322,19 +316,16 @@ int fabric_offer(struct fabric *fabric, struct mrg_ep *ep,
 
 	if (length < 0)
 		return failed(fabric, (int)length, "describe the buffer");
-	ret = fabric_send(fabric, ep, json_pack("{s:s, s:s, s:b, s:I}",
-						"format", OFFER_FORMAT,
-						"name", name,
-						"writable", writable,
-						"descriptor", (json_int_t)length));
+	ret = fabric_send(fabric, ep,
+			  json_pack("{s:s, s:s, s:b, s:I}", "format", OFFER_FORMAT, "name", name,
+				    "writable", writable, "descriptor", (json_int_t)length));
 	if (!ret)
 		ret = send_bytes(fabric, ep, bytes, (size_t)length);
 	free(bytes);
 	return ret;
 }
 
-static int receive_bytes(struct fabric *fabric, struct mrg_ep *ep, char *bytes,
-			 size_t length)
+static int receive_bytes(struct fabric *fabric, struct mrg_ep *ep, char *bytes, size_t length)
 {
 	ssize_t n;
 
@@ -355,9 +346,8 @@ static int decode(struct fabric *fabric, const char *bytes, size_t length,
 	if (ret)
 		return ret;
 	if (desc.device_count == 1)
-		ret = mrg_remote_make(desc.addr, desc.devices[0].pieces,
-				      desc.devices[0].count, desc.generation,
-				      &offer->remote);
+		ret = mrg_remote_make(desc.addr, desc.devices[0].pieces, desc.devices[0].count,
+				      desc.generation, &offer->remote);
 	else
 		ret = odd_peer(fabric, "a descriptor without its one device");
 	offer->length = desc.length;
@@ -365,8 +355,7 @@ static int decode(struct fabric *fabric, const char *bytes, size_t length,
 	return ret;
 }
 
-int fabric_take_offer(struct fabric *fabric, struct mrg_ep *ep,
-		      struct fabric_offer *offer)
+int fabric_take_offer(struct fabric *fabric, struct mrg_ep *ep, struct fabric_offer *offer)
 {
 	json_t *object = fabric_receive(fabric, ep, ANSWER_MS);
 	const char *format, *name;
@@ -376,10 +365,9 @@ int fabric_take_offer(struct fabric *fabric, struct mrg_ep *ep,
 
 	if (!object)
 		return fabric->error.code;
-	if (json_unpack(object, "{s:s, s:s, s:b, s:I}", "format", &format, "name",
-			&name, "writable", &writable, "descriptor", &length) ||
-	    strcmp(format, OFFER_FORMAT) || length < 1 ||
-	    length > MRG_DESC_MAX_BYTES) {
+	if (json_unpack(object, "{s:s, s:s, s:b, s:I}", "format", &format, "name", &name,
+			"writable", &writable, "descriptor", &length) ||
+	    strcmp(format, OFFER_FORMAT) || length < 1 || length > MRG_DESC_MAX_BYTES) {
 		json_decref(object);
 		return odd_peer(fabric, "it does not serve");
 	}

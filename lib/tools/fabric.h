@@ -15,11 +15,11 @@
 
 #include <mrguard/transfer.h>
 
-#define FABRIC_PORT	"18600"	/* TCP, where nothing else is said */
+#define FABRIC_PORT "18600" /* TCP, where nothing else is said */
 
 /* The options of all three; for use as a child of a command's own. */
 struct fabric_args {
-	const char *device;	/* NULL: the first with an active port */
+	const char *device; /* NULL: the first with an active port */
 	struct mrg_transfer_opts opts;
 };
 extern const struct argp fabric_argp;
@@ -29,7 +29,7 @@ struct fabric {
 	struct ibv_pd *pd;
 	struct mrg_ctx *ctx;
 	struct mrg_transfer *transfer;
-	struct mrg_error error;	/* of the last call that failed */
+	struct mrg_error error; /* of the last call that failed */
 };
 
 struct fabric_buffer {
@@ -54,8 +54,7 @@ void fabric_close(struct fabric *fabric);
 int fabric_connect(struct fabric *fabric, const char *peer, struct mrg_ep **ep);
 
 /** fabric_alloc() - registered memory; @access as for mrg_reg() */
-int fabric_alloc(struct fabric *fabric, uint64_t length, int access,
-		 struct fabric_buffer *buffer);
+int fabric_alloc(struct fabric *fabric, uint64_t length, int access, struct fabric_buffer *buffer);
 void fabric_free(struct fabric_buffer *buffer);
 
 /** fabric_send() - a small object as a note; takes @object over */
@@ -64,12 +63,10 @@ int fabric_send(struct fabric *fabric, struct mrg_ep *ep, json_t *object);
 json_t *fabric_receive(struct fabric *fabric, struct mrg_ep *ep, int timeout_ms);
 
 /** fabric_offer() - tells a client of @buffer */
-int fabric_offer(struct fabric *fabric, struct mrg_ep *ep,
-		 const struct fabric_buffer *buffer, const char *name,
-		 bool writable);
+int fabric_offer(struct fabric *fabric, struct mrg_ep *ep, const struct fabric_buffer *buffer,
+		 const char *name, bool writable);
 /** fabric_take_offer() - the other end of it; @offer->remote is to be freed */
-int fabric_take_offer(struct fabric *fabric, struct mrg_ep *ep,
-		      struct fabric_offer *offer);
+int fabric_take_offer(struct fabric *fabric, struct mrg_ep *ep, struct fabric_offer *offer);
 
 /** fabric_finish() - waits for a request and frees it.  0, or -errno with
  *  @fabric->error */

@@ -5,8 +5,8 @@
 
 #include "tools/fail.h"
 
-int fail_set(struct mrg_error *error, int code, const char *stage,
-	     const char *remedy, const char *format, ...)
+int fail_set(struct mrg_error *error, int code, const char *stage, const char *remedy,
+	     const char *format, ...)
 {
 	va_list args;
 

@@ -38,7 +38,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_COLOUR:
 		if (term_parse_colour(arg, &args->colour))
-			argp_error(state, "--color: expected auto, always or never, read \"%s\"", arg);
+			argp_error(state, "--color: expected auto, always or never, read \"%s\"",
+				   arg);
 		return 0;
 	case KEY_SYSFS:
 		args->sysfs = args_folder(state, "sysfs", arg);
@@ -165,9 +166,9 @@ static void print_list(const struct term *term, const struct mrg_gpu_list *list)
 
 static json_t *json_runtime(const struct mrg_gpu_runtime *r)
 {
-	return json_pack("{s:o, s:b, s:o, s:o, s:o}", "runtime", json_text(r->vendor),
-			 "usable", r->usable, "version", json_text(version_text(r).text),
-			 "kernel_driver", json_text(r->kernel), "why", json_text(r->why));
+	return json_pack("{s:o, s:b, s:o, s:o, s:o}", "runtime", json_text(r->vendor), "usable",
+			 r->usable, "version", json_text(version_text(r).text), "kernel_driver",
+			 json_text(r->kernel), "why", json_text(r->why));
 }
 
 static json_t *json_device(const struct mrg_gpu_device *d)
@@ -177,8 +178,8 @@ static json_t *json_device(const struct mrg_gpu_device *d)
 	object = json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "runtime",
 			   json_text(d->vendor), "ordinal", (int)d->ordinal, "name",
 			   json_text(d->name), "pci", json_text(d->pci), "uuid",
-			   json_text(uuid_text(d).text), "driver", json_text(d->driver),
-			   "memory", json_count(d->memory), "bar", json_count(d->bar));
+			   json_text(uuid_text(d).text), "driver", json_text(d->driver), "memory",
+			   json_count(d->memory), "bar", json_count(d->bar));
 	for (size_t i = 0; object && i < ABILITIES; i++) {
 		const struct mrg_gpu_cap *cap = cap_of(d, i);
 
@@ -197,8 +198,8 @@ static int print_json(const struct mrg_gpu_list *list)
 		json_array_append_new(runtimes, json_runtime(&list->runtimes[i]));
 	for (size_t i = 0; i < list->count; i++)
 		json_array_append_new(devices, json_device(&list->devices[i]));
-	return json_print(json_pack("{s:s, s:o, s:o}", "schema", "mrguard.gpu/1",
-				    "runtimes", runtimes, "gpus", devices));
+	return json_print(json_pack("{s:s, s:o, s:o}", "schema", "mrguard.gpu/1", "runtimes",
+				    runtimes, "gpus", devices));
 }
 
 static int show(const struct gpu_args *args, const struct mrg_gpu_list *list)

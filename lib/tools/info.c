@@ -23,10 +23,8 @@ enum { KEY_JSON = 0x100, KEY_SYSFS, KEY_COLOUR };
 
 static const struct argp_option options[] = {
 	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never",
-	  0 },
-	{ "sysfs", KEY_SYSFS, "DIR", 0,
-	  "Read the RDMA devices from DIR, a copy of /sys", 0 },
+	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
+	{ "sysfs", KEY_SYSFS, "DIR", 0, "Read the RDMA devices from DIR, a copy of /sys", 0 },
 	{ 0 },
 };
 
@@ -95,8 +93,7 @@ static const char *walk_meaning(const struct module *module)
 
 static enum term_style walk_style(const struct module *module)
 {
-	switch (module->state == MODULE_LOADED ? module->info.walk :
-						 MRG_WALK_ANY) {
+	switch (module->state == MODULE_LOADED ? module->info.walk : MRG_WALK_ANY) {
 	case MRG_WALK_TRUNCATING:
 	case MRG_WALK_TRUNCATING_UNBOUNDED:
 		return TERM_BAD;
@@ -112,20 +109,17 @@ static void print_module(const struct term *term, const struct module *module)
 	fprintf(term->out, "module   ");
 	if (module->state == MODULE_LOADED) {
 		term_print(term, TERM_GOOD, "loaded");
-		fprintf(term->out, ", version %s, ABI %u\n",
-			module->info.version, module->info.abi);
+		fprintf(term->out, ", version %s, ABI %u\n", module->info.version,
+			module->info.abi);
 	} else {
-		term_print(term, TERM_WARN, "%s",
-			   module_state_text(module->state));
+		term_print(term, TERM_WARN, "%s", module_state_text(module->state));
 		if (module->state == MODULE_BROKEN)
 			fprintf(term->out, " (%s)", strerror(-module->code));
-		fprintf(term->out, "\n         %s\n",
-			module_state_remedy(module->state));
+		fprintf(term->out, "\n         %s\n", module_state_remedy(module->state));
 	}
 
 	fprintf(term->out, "walk     ");
-	term_print(term, walk_style(module), "%s",
-		   mrg_walk_name(module->info.walk));
+	term_print(term, walk_style(module), "%s", mrg_walk_name(module->info.walk));
 	fprintf(term->out, ": %s\n", walk_meaning(module));
 }
 
@@ -133,14 +127,13 @@ static void print_device(FILE *out, const struct mrg_rdma_dev *dev)
 {
 	fprintf(out, "  %-14s  %-12s  driver %-12s  netdev %s\n", dev->name,
 		dev->has_pci ? pci_text(&dev->pci).text : "no PCI",
-		dev->driver[0] ? dev->driver : "-",
-		dev->netdev[0] ? dev->netdev : "-");
+		dev->driver[0] ? dev->driver : "-", dev->netdev[0] ? dev->netdev : "-");
 }
 
 static void print_info(const struct term *term, const struct info *info)
 {
-	fprintf(term->out, "mrguard  %s\nkernel   %s %s\n", mrg_version(),
-		info->host.release, info->host.machine);
+	fprintf(term->out, "mrguard  %s\nkernel   %s %s\n", mrg_version(), info->host.release,
+		info->host.machine);
 	print_module(term, &info->module);
 	if (info->count < 0)
 		fprintf(term->out, "RDMA devices: cannot be listed: %s\n",
@@ -179,9 +172,7 @@ static json_t *json_device(const struct mrg_rdma_dev *dev)
 
 	json_put(&out, "name", json_text(dev->name));
 	json_put(&out, "driver", text_or_null(dev->driver));
-	json_put(&out, "pci",
-		 dev->has_pci ? json_text(pci_text(&dev->pci).text) :
-				json_null());
+	json_put(&out, "pci", dev->has_pci ? json_text(pci_text(&dev->pci).text) : json_null());
 	json_put(&out, "netdev", text_or_null(dev->netdev));
 	return out;
 }
@@ -207,8 +198,7 @@ static int print_json(const struct info *info)
 	json_put(&out, "kernel", json_text(info->host.release));
 	json_put(&out, "machine", json_text(info->host.machine));
 	json_put(&out, "module", json_module(&info->module));
-	json_put(&out, "walk",
-		 json_string(mrg_walk_name(info->module.info.walk)));
+	json_put(&out, "walk", json_string(mrg_walk_name(info->module.info.walk)));
 	json_put(&out, "rdma", json_devices(info));
 	return json_print(out);
 }

@@ -21,13 +21,11 @@ enum { KEY_DUMP = 0x100, KEY_ENTRIES, KEY_JSON, KEY_COLOUR };
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "Output:", 2 },
 	{ "dump", KEY_DUMP, "FILE", 0,
-	  "Write the list that `mrguard plan --sg' reads; - is standard output",
-	  0 },
+	  "Write the list that `mrguard plan --sg' reads; - is standard output", 0 },
 	{ "entries", KEY_ENTRIES, NULL, 0,
 	  "Scatter-list entries as mapped, contiguous ones not joined", 0 },
 	{ "json", KEY_JSON, NULL, 0, "Print a summary as one JSON object", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never",
-	  0 },
+	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ 0 },
 };
 
@@ -46,8 +44,7 @@ static void check_args(struct argp_state *state)
 	if (!args->buffer.dmabuf_from || !args->buffer.importer)
 		argp_error(state, "give --dmabuf-from and --importer");
 	if (args->json && args->dump && !strcmp(args->dump, "-"))
-		argp_error(state,
-			   "--json and --dump - both want standard output");
+		argp_error(state, "--json and --dump - both want standard output");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -122,34 +119,28 @@ static uint64_t offset_in_list(const struct live *live)
 	return live->offset - live->layout.start;
 }
 
-static void write_header(FILE *out, const struct layout_args *args,
-			 const struct live *live)
+static void write_header(FILE *out, const struct layout_args *args, const struct live *live)
 {
 	const struct mrg_layout *layout = &live->layout;
 	struct utsname host;
 
 	uname(&host);
-	fprintf(out, "# mrguard %s layout, kernel %s\n", mrg_version(),
-		host.release);
-	fprintf(out, "# exporter %s (%s), importer %s%s%s, iommu %s\n",
-		layout->exporter, args->buffer.dmabuf_from,
-		pci_text(&live->importer).text, live->rdma[0] ? " " : "",
+	fprintf(out, "# mrguard %s layout, kernel %s\n", mrg_version(), host.release);
+	fprintf(out, "# exporter %s (%s), importer %s%s%s, iommu %s\n", layout->exporter,
+		args->buffer.dmabuf_from, pci_text(&live->importer).text, live->rdma[0] ? " " : "",
 		live->rdma, iommu_name(layout->iommu));
 	fprintf(out, "# DMA-BUF of %s, %" PRIu64 " entries as mapped, %s\n",
 		term_size(layout->dmabuf_size).text, layout->entries,
-		args->entries ? "listed as they are" :
-				"contiguous ones joined");
+		args->entries ? "listed as they are" : "contiguous ones joined");
 	if (layout->equivalent)
-		fprintf(out, MRG_SG_NOTE "0x%" PRIx64 "\n",
-			live->iova - offset_in_list(live));
+		fprintf(out, MRG_SG_NOTE "0x%" PRIx64 "\n", live->iova - offset_in_list(live));
 	else
 		fprintf(out, "# raw addresses\n");
 	fprintf(out,
-		"# mrguard plan --sg THIS_FILE --iova 0x%" PRIx64
-		" --offset 0x%" PRIx64 " --length 0x%" PRIx64 "%s%s\n",
+		"# mrguard plan --sg THIS_FILE --iova 0x%" PRIx64 " --offset 0x%" PRIx64
+		" --length 0x%" PRIx64 "%s%s\n",
 		live->iova, offset_in_list(live), live->length,
-		layout->iommu == MRG_IOMMU_MODE_TRANSLATED ? " --translated" :
-							     "",
+		layout->iommu == MRG_IOMMU_MODE_TRANSLATED ? " --translated" : "",
 		layout->moves ? " --moves" : "");
 }
 
@@ -161,17 +152,17 @@ static int write_dump(const struct layout_args *args, const struct live *live,
 	bool failed;
 
 	if (!out)
-		return fail_set(error, -errno, "write dump", "", "%.150s: %s",
-				args->dump, strerror(errno));
+		return fail_set(error, -errno, "write dump", "", "%.150s: %s", args->dump,
+				strerror(errno));
 	write_header(out, args, live);
 	for (size_t i = 0; i < live->layout.count; i++)
-		fprintf(out, "0x%" PRIx64 " 0x%" PRIx64 "\n",
-			live->layout.sg[i].addr, live->layout.sg[i].len);
+		fprintf(out, "0x%" PRIx64 " 0x%" PRIx64 "\n", live->layout.sg[i].addr,
+			live->layout.sg[i].len);
 	failed = ferror(out);
 	if (!to_stdout)
 		failed |= fclose(out) != 0;
-	return failed ? fail_set(error, -EIO, "write dump", "",
-				 "%.150s: cannot write all of it", args->dump) :
+	return failed ? fail_set(error, -EIO, "write dump", "", "%.150s: cannot write all of it",
+				 args->dump) :
 			0;
 }
 
@@ -185,21 +176,18 @@ static void print_text(const struct term *term, const struct layout_args *args,
 		term_size(layout->dmabuf_size).text);
 	fprintf(out, "exporter   %s%s\n", layout->exporter,
 		layout->moves ? ": can move the memory later" : "");
-	fprintf(out, "importer   %s%s%s, largest segment %s\n",
-		pci_text(&live->importer).text, live->rdma[0] ? " " : "",
-		live->rdma, term_size(layout->max_seg_size).text);
+	fprintf(out, "importer   %s%s%s, largest segment %s\n", pci_text(&live->importer).text,
+		live->rdma[0] ? " " : "", live->rdma, term_size(layout->max_seg_size).text);
 	fprintf(out, "iommu      %s%s\n", iommu_name(layout->iommu),
 		layout->iommu == MRG_IOMMU_MODE_TRANSLATED ?
 			": an MR gets addresses of its own, not these" :
 			"");
-	fprintf(out,
-		"range      offset 0x%" PRIx64 ", %s, iova 0x%" PRIx64 "\n",
-		live->offset, term_size(live->length).text, live->iova);
-	fprintf(out, "entries    %" PRIu64 " as mapped, in %" PRIu64 " us\n",
-		layout->entries, layout->map_ns / 1000);
-	fprintf(out, "%-10s %zu, %s addresses\n\n",
-		args->entries ? "listed" : "runs", layout->count,
-		layout->equivalent ? "equivalent" : "raw");
+	fprintf(out, "range      offset 0x%" PRIx64 ", %s, iova 0x%" PRIx64 "\n", live->offset,
+		term_size(live->length).text, live->iova);
+	fprintf(out, "entries    %" PRIu64 " as mapped, in %" PRIu64 " us\n", layout->entries,
+		layout->map_ns / 1000);
+	fprintf(out, "%-10s %zu, %s addresses\n\n", args->entries ? "listed" : "runs",
+		layout->count, layout->equivalent ? "equivalent" : "raw");
 }
 
 #define MAX_LISTED 16 /* on a terminal; --dump has them all */
@@ -212,14 +200,10 @@ static void print_list(const struct term *term, const struct live *live)
 
 	if (term->tty && listed > MAX_LISTED)
 		listed = MAX_LISTED;
-	term_print(term, TERM_FAINT, "  %18s  %18s  %18s\n", "offset",
-		   "DMA address", "length");
+	term_print(term, TERM_FAINT, "  %18s  %18s  %18s\n", "offset", "DMA address", "length");
 	for (size_t i = 0; i < listed; i++) {
-		fprintf(term->out,
-			"  %#18" PRIx64 "  %#18" PRIx64 "  %#18" PRIx64
-			"  %s\n",
-			offset, layout->sg[i].addr, layout->sg[i].len,
-			term_size(layout->sg[i].len).text);
+		fprintf(term->out, "  %#18" PRIx64 "  %#18" PRIx64 "  %#18" PRIx64 "  %s\n", offset,
+			layout->sg[i].addr, layout->sg[i].len, term_size(layout->sg[i].len).text);
 		offset += layout->sg[i].len;
 	}
 	if (listed < layout->count)
@@ -236,8 +220,7 @@ static int print_json(const struct live *live)
 	json_put(&out, "schema", json_string("mrguard.layout/1"));
 	json_put(&out, "exporter", json_text(layout->exporter));
 	json_put(&out, "importer", json_text(importer.text));
-	json_put(&out, "rdma",
-		 live->rdma[0] ? json_text(live->rdma) : json_null());
+	json_put(&out, "rdma", live->rdma[0] ? json_text(live->rdma) : json_null());
 	json_put(&out, "iommu", json_string(iommu_name(layout->iommu)));
 	json_put(&out, "dmabuf_size", json_hex(layout->dmabuf_size));
 	json_put(&out, "iova", json_hex(live->iova));
@@ -247,8 +230,7 @@ static int print_json(const struct live *live)
 	json_put(&out, "listed", json_count(layout->count));
 	json_put(&out, "max_seg_size", json_hex(layout->max_seg_size));
 	json_put(&out, "moves", json_boolean(layout->moves));
-	json_put(&out, "addresses",
-		 json_string(layout->equivalent ? "equivalent" : "raw"));
+	json_put(&out, "addresses", json_string(layout->equivalent ? "equivalent" : "raw"));
 	return json_print(out);
 }
 
@@ -258,16 +240,12 @@ static int need_layout(const struct live *live, struct mrg_error *error)
 
 	if (live->has_layout)
 		return 0;
-	return fail_set(error,
-			live->module.code ? live->module.code : -EOPNOTSUPP,
-			"ask module", module_state_remedy(state),
-			"a layout needs the module mrguard: %s",
-			state == MODULE_LOADED ? "it has no layouts" :
-						 module_state_text(state));
+	return fail_set(error, live->module.code ? live->module.code : -EOPNOTSUPP, "ask module",
+			module_state_remedy(state), "a layout needs the module mrguard: %s",
+			state == MODULE_LOADED ? "it has no layouts" : module_state_text(state));
 }
 
-static int show(const struct layout_args *args, const struct live *live,
-		struct mrg_error *error)
+static int show(const struct layout_args *args, const struct live *live, struct mrg_error *error)
 {
 	struct term term;
 	int ret = need_layout(live, error);

@@ -31,11 +31,10 @@ static uint64_t query_max_mr_size(const char *name)
 	return attr.max_mr_size;
 }
 
-static bool same_function(const struct mrg_pci_addr *a,
-			  const struct mrg_pci_addr *b)
+static bool same_function(const struct mrg_pci_addr *a, const struct mrg_pci_addr *b)
 {
-	return a->domain == b->domain && a->bus == b->bus &&
-	       a->device == b->device && a->function == b->function;
+	return a->domain == b->domain && a->bus == b->bus && a->device == b->device &&
+	       a->function == b->function;
 }
 
 /* Whichever way the importer was named, its RDMA device knows a limit. */
@@ -47,22 +46,19 @@ static void find_rdma(struct live *live)
 	if (count < 0)
 		return;
 	for (ssize_t i = 0; i < count && !live->rdma[0]; i++)
-		if (devs[i].has_pci &&
-		    same_function(&devs[i].pci, &live->importer))
+		if (devs[i].has_pci && same_function(&devs[i].pci, &live->importer))
 			memcpy(live->rdma, devs[i].name, sizeof(live->rdma));
 	free(devs);
 	if (live->rdma[0])
 		live->max_mr_size = query_max_mr_size(live->rdma);
 }
 
-static int find_importer(const char *name, struct live *live,
-			 struct mrg_error *error)
+static int find_importer(const char *name, struct live *live, struct mrg_error *error)
 {
 	int ret = mrg_importer_find(NULL, name, &live->importer);
 
 	if (ret == -EINVAL)
-		return fail_set(error, ret, "find importer",
-				"write mlx5_0 or 0000:01:00.0",
+		return fail_set(error, ret, "find importer", "write mlx5_0 or 0000:01:00.0",
 				"--importer: expected an RDMA device or a PCI "
 				"address, read \"%s\"",
 				name);
@@ -78,8 +74,7 @@ static int find_importer(const char *name, struct live *live,
 }
 
 /* Engines register with iova = virtual address; so does this by default. */
-static int find_iova(const struct buffer_args *args, struct live *live,
-		     struct mrg_error *error)
+static int find_iova(const struct buffer_args *args, struct live *live, struct mrg_error *error)
 {
 	struct live_buffer *buffer = &live->buffer;
 
@@ -87,24 +82,21 @@ static int find_iova(const struct buffer_args *args, struct live *live,
 		live->iova = args->iova;
 		return 0;
 	}
-	buffer->map =
-		mmap(NULL, buffer->size, PROT_READ, MAP_SHARED, buffer->fd, 0);
+	buffer->map = mmap(NULL, buffer->size, PROT_READ, MAP_SHARED, buffer->fd, 0);
 	if (buffer->map == MAP_FAILED) {
 		int code = -errno;
 
 		buffer->map = NULL;
-		return fail_set(
-			error, code, "map DMA-BUF", "give --iova",
-			"the DMA-BUF cannot be mapped to find an iova: %s",
-			strerror(-code));
+		return fail_set(error, code, "map DMA-BUF", "give --iova",
+				"the DMA-BUF cannot be mapped to find an iova: %s",
+				strerror(-code));
 	}
 	live->iova = (uint64_t)(uintptr_t)buffer->map + live->offset;
 	return 0;
 }
 
 /* What mrguard(4) says about each of them, in the words of the command. */
-static int layout_failed(const struct live *live, int code,
-			 struct mrg_error *error)
+static int layout_failed(const struct live *live, int code, struct mrg_error *error)
 {
 	struct pci_text importer = pci_text(&live->importer);
 
@@ -113,32 +105,26 @@ static int layout_failed(const struct live *live, int code,
 		return fail_set(error, code, "layout", "see `lspci -D'",
 				"there is no PCI function %s", importer.text);
 	case -ENXIO:
-		return fail_set(
-			error, code, "layout",
-			"bind it to the driver that does its DMA",
-			"%s has no driver, or one that leaves DMA to user "
-			"space",
-			importer.text);
+		return fail_set(error, code, "layout", "bind it to the driver that does its DMA",
+				"%s has no driver, or one that leaves DMA to user "
+				"space",
+				importer.text);
 	case -EPERM:
-		return fail_set(error, code, "layout",
-				"use sudo, or name an RDMA device",
+		return fail_set(error, code, "layout", "use sudo, or name an RDMA device",
 				"%s has no RDMA device below it, so it needs "
 				"CAP_SYS_ADMIN",
 				importer.text);
 	case -EINVAL:
-		return fail_set(
-			error, code, "layout",
-			"keep the range inside, and offset and iova equal "
-			"within a page",
-			"offset 0x%llx, length 0x%llx, iova 0x%llx do not "
-			"fit a DMA-BUF of 0x%llx bytes",
-			(unsigned long long)live->offset,
-			(unsigned long long)live->length,
-			(unsigned long long)live->iova,
-			(unsigned long long)live->buffer.size);
+		return fail_set(error, code, "layout",
+				"keep the range inside, and offset and iova equal "
+				"within a page",
+				"offset 0x%llx, length 0x%llx, iova 0x%llx do not "
+				"fit a DMA-BUF of 0x%llx bytes",
+				(unsigned long long)live->offset, (unsigned long long)live->length,
+				(unsigned long long)live->iova,
+				(unsigned long long)live->buffer.size);
 	default:
-		return fail_set(error, code, "layout", "",
-				"%s could not map the DMA-BUF: %s",
+		return fail_set(error, code, "layout", "", "%s could not map the DMA-BUF: %s",
 				importer.text, strerror(-code));
 	}
 }
@@ -154,37 +140,27 @@ static int ask_layout(struct live *live, bool entries, struct mrg_error *error)
 	int ret;
 
 	module_open(&live->module);
-	if (live->module.state != MODULE_LOADED ||
-	    !live->module.info.has_layout)
+	if (live->module.state != MODULE_LOADED || !live->module.info.has_layout)
 		return 0;
-	flags = entries || walks_entries(live->module.info.walk) ?
-			MRG_LAYOUT_ENTRIES :
-			0;
-	ret = mrg_dev_layout(live->module.dev, live->buffer.fd, &live->importer,
-			     live->iova, live->offset, live->length, flags,
-			     &live->layout);
+	flags = entries || walks_entries(live->module.info.walk) ? MRG_LAYOUT_ENTRIES : 0;
+	ret = mrg_dev_layout(live->module.dev, live->buffer.fd, &live->importer, live->iova,
+			     live->offset, live->length, flags, &live->layout);
 	if (ret)
 		return layout_failed(live, ret, error);
 	live->has_layout = true;
 	return 0;
 }
 
-static int find_range(const struct buffer_args *args, struct live *live,
-		      struct mrg_error *error)
+static int find_range(const struct buffer_args *args, struct live *live, struct mrg_error *error)
 {
 	live->offset = args->offset;
-	if (args->offset >= live->buffer.size ||
-	    args->length > live->buffer.size - args->offset)
-		return fail_set(
-			error, -EINVAL, "find range",
-			"give a smaller --offset or --length",
-			"0x%llx bytes at offset 0x%llx reach past the end "
-			"of the DMA-BUF at 0x%llx",
-			(unsigned long long)args->length,
-			(unsigned long long)args->offset,
-			(unsigned long long)live->buffer.size);
-	live->length = args->length ? args->length :
-				      live->buffer.size - args->offset;
+	if (args->offset >= live->buffer.size || args->length > live->buffer.size - args->offset)
+		return fail_set(error, -EINVAL, "find range", "give a smaller --offset or --length",
+				"0x%llx bytes at offset 0x%llx reach past the end "
+				"of the DMA-BUF at 0x%llx",
+				(unsigned long long)args->length, (unsigned long long)args->offset,
+				(unsigned long long)live->buffer.size);
+	live->length = args->length ? args->length : live->buffer.size - args->offset;
 	return 0;
 }
 
@@ -197,8 +173,7 @@ int live_open(const struct buffer_args *args, bool entries, struct live *live,
 	live->buffer.fd = -1;
 	ret = find_importer(args->importer, live, error);
 	if (!ret)
-		ret = exporter_open(args->dmabuf_from, &live->buffer.fd,
-				    &live->buffer.size, error);
+		ret = exporter_open(args->dmabuf_from, &live->buffer.fd, &live->buffer.size, error);
 	if (!ret)
 		ret = find_range(args, live, error);
 	if (!ret)

@@ -30,31 +30,23 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{ "plan", cmd_plan, GROUP_BUFFER,
-	  "tell what one MR would do, and name MRs that are safe" },
-	{ "layout", cmd_layout, GROUP_BUFFER,
-	  "show the DMA addresses behind a DMA-BUF" },
-	{ "show", cmd_show, GROUP_BUFFER,
-	  "show what a buffer's descriptor tells a peer" },
-	{ "check", cmd_check, GROUP_HOST,
-	  "does this host corrupt data or run dry?" },
-	{ "info", cmd_info, GROUP_HOST,
-	  "module, kernel walk and RDMA devices" },
+	{ "plan", cmd_plan, GROUP_BUFFER, "tell what one MR would do, and name MRs that are safe" },
+	{ "layout", cmd_layout, GROUP_BUFFER, "show the DMA addresses behind a DMA-BUF" },
+	{ "show", cmd_show, GROUP_BUFFER, "show what a buffer's descriptor tells a peer" },
+	{ "check", cmd_check, GROUP_HOST, "does this host corrupt data or run dry?" },
+	{ "info", cmd_info, GROUP_HOST, "module, kernel walk and RDMA devices" },
 	{ "gpu", cmd_gpu, GROUP_HOST, "GPUs, and what each can do for RDMA" },
 	{ "vma", cmd_vma, GROUP_HOST,
 	  "a process's VMAs: how many, of what kind, and for how long" },
-	{ "explain", cmd_explain, GROUP_HOST,
-	  "why a registration failed: one errno, many causes" },
+	{ "explain", cmd_explain, GROUP_HOST, "why a registration failed: one errno, many causes" },
 	{ "run", cmd_run, GROUP_PROGRAM,
 	  "guard the registrations of a program that nobody will change" },
 	{ "selftest", cmd_selftest, GROUP_DATA,
 	  "move blocks through an RDMA device and compare every byte" },
 	{ "serve", cmd_serve, GROUP_DATA, "let others copy a file or memory" },
 	{ "copy", cmd_copy, GROUP_DATA, "copy a file from or to a server" },
-	{ "bench", cmd_bench, GROUP_DATA,
-	  "measure bandwidth and latency to a server" },
-	{ "demo", cmd_demo, GROUP_DATA,
-	  "the fault and its cure, on the test ground" },
+	{ "bench", cmd_bench, GROUP_DATA, "measure bandwidth and latency to a server" },
+	{ "demo", cmd_demo, GROUP_DATA, "the fault and its cure, on the test ground" },
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -68,8 +60,7 @@ static void print_group(FILE *out, enum group group)
 		if (!any)
 			fprintf(out, "\n%s:\n", group_titles[group]);
 		any = true;
-		fprintf(out, "  %-10s %s\n", commands[i].name,
-			commands[i].summary);
+		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
 	}
 }
 
@@ -114,8 +105,8 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 static int usage_error(const char *what, const char *word)
 {
-	fprintf(stderr, "mrguard: %s%s%s\nTry `mrguard --help'.\n", what,
-		word ? " " : "", word ? word : "");
+	fprintf(stderr, "mrguard: %s%s%s\nTry `mrguard --help'.\n", what, word ? " " : "",
+		word ? word : "");
 	return EXIT_USAGE;
 }
 

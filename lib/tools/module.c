@@ -81,7 +81,7 @@ struct pci_text pci_text(const struct mrg_pci_addr *pci)
 {
 	struct pci_text out;
 
-	snprintf(out.text, sizeof(out.text), "%04x:%02x:%02x.%x", pci->domain,
-		 pci->bus, pci->device, pci->function);
+	snprintf(out.text, sizeof(out.text), "%04x:%02x:%02x.%x", pci->domain, pci->bus,
+		 pci->device, pci->function);
 	return out;
 }

@@ -105,11 +105,10 @@ struct reader {
 	char buffer[MRG_SG_MAX_LINE];
 };
 
-static int fail(struct reader *reader, int code, const char *remedy,
-		const char *format, ...) __attribute__((format(printf, 4, 5)));
+static int fail(struct reader *reader, int code, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 
-static int fail(struct reader *reader, int code, const char *remedy,
-		const char *format, ...)
+static int fail(struct reader *reader, int code, const char *remedy, const char *format, ...)
 {
 	struct mrg_error *error = reader->error;
 	va_list args;
@@ -123,13 +122,11 @@ static int fail(struct reader *reader, int code, const char *remedy,
 	snprintf(error->stage, sizeof(error->stage), "read list");
 	snprintf(error->remedy, sizeof(error->remedy), "%s", remedy);
 	used = reader->line ?
-		       snprintf(error->cause, sizeof(error->cause),
-				"%.100s:%zu: ", reader->name, reader->line) :
-		       snprintf(error->cause, sizeof(error->cause),
-				"%.100s: ", reader->name);
+		       snprintf(error->cause, sizeof(error->cause), "%.100s:%zu: ", reader->name,
+				reader->line) :
+		       snprintf(error->cause, sizeof(error->cause), "%.100s: ", reader->name);
 	va_start(args, format);
-	vsnprintf(error->cause + used, sizeof(error->cause) - (size_t)used,
-		  format, args);
+	vsnprintf(error->cause + used, sizeof(error->cause) - (size_t)used, format, args);
 	va_end(args);
 	return code;
 }
@@ -151,10 +148,8 @@ static struct shown show(struct span word)
 	for (; word.at < word.end && word.at < limit; word.at++) {
 		unsigned char c = (unsigned char)*word.at;
 
-		used += (size_t)snprintf(shown.text + used,
-					 sizeof(shown.text) - used,
-					 c > ' ' && c < 0x7f ? "%c" : "\\x%02x",
-					 c);
+		used += (size_t)snprintf(shown.text + used, sizeof(shown.text) - used,
+					 c > ' ' && c < 0x7f ? "%c" : "\\x%02x", c);
 	}
 	snprintf(shown.text + used, sizeof(shown.text) - used, "%s",
 		 word.at < word.end ? "..." : "");
@@ -173,16 +168,15 @@ static int refill(struct reader *reader)
 	reader->end = left;
 	if (!room) {
 		reader->line++;
-		return fail(reader, -E2BIG, WRITE_ENTRIES,
-			    "the line has %d bytes or more", MRG_SG_MAX_LINE);
+		return fail(reader, -E2BIG, WRITE_ENTRIES, "the line has %d bytes or more",
+			    MRG_SG_MAX_LINE);
 	}
 	errno = 0;
 	got = fread(reader->buffer + left, 1, room, reader->file);
 	if (got < room && ferror(reader->file)) {
 		int code = errno ? -errno : -EIO;
 
-		return fail(reader, code, "", "cannot read on: %s",
-			    strerror(-code));
+		return fail(reader, code, "", "cannot read on: %s", strerror(-code));
 	}
 	reader->end += got;
 	reader->at_end = got < room;
@@ -235,29 +229,26 @@ static struct span take_word(struct span *line)
 	return word;
 }
 
-static int take_number(struct reader *reader, struct span *line,
-		       const char *what, uint64_t *value)
+static int take_number(struct reader *reader, struct span *line, const char *what, uint64_t *value)
 {
 	struct span word = take_word(line);
 	int ret;
 
 	if (word.at == word.end)
-		return fail(reader, -EINVAL, WRITE_ENTRIES,
-			    "expected %s, read the end of the line", what);
+		return fail(reader, -EINVAL, WRITE_ENTRIES, "expected %s, read the end of the line",
+			    what);
 	ret = parse_word(word, value);
 	if (ret == -ERANGE)
 		return fail(reader, ret, WRITE_NUMBERS,
-			    "expected %s of at most 64 bits, read \"%s\"", what,
-			    show(word).text);
+			    "expected %s of at most 64 bits, read \"%s\"", what, show(word).text);
 	if (ret)
-		return fail(reader, ret, WRITE_NUMBERS,
-			    "expected %s, read \"%s\"", what, show(word).text);
+		return fail(reader, ret, WRITE_NUMBERS, "expected %s, read \"%s\"", what,
+			    show(word).text);
 	return 0;
 }
 
 /* Return: 1 and an entry, 0 where the line has none, or -errno. */
-static int parse_entry(struct reader *reader, struct span line,
-		       struct mrg_sg *entry)
+static int parse_entry(struct reader *reader, struct span line, struct mrg_sg *entry)
 {
 	struct span rest = line, word = take_word(&rest);
 	int ret;
@@ -272,16 +263,14 @@ static int parse_entry(struct reader *reader, struct span line,
 	word = take_word(&line);
 	if (word.at != word.end)
 		return fail(reader, -EINVAL, WRITE_ENTRIES,
-			    "expected the end of the line, read \"%s\"",
-			    show(word).text);
+			    "expected the end of the line, read \"%s\"", show(word).text);
 	if (!entry->len)
 		return fail(reader, -EINVAL, WRITE_ENTRIES,
 			    "expected a length of at least 1, read 0");
 	if (entry->addr + entry->len - 1 < entry->addr)
 		return fail(reader, -ERANGE, WRITE_ENTRIES,
 			    "0x%llx bytes at 0x%llx reach beyond 64 bits",
-			    (unsigned long long)entry->len,
-			    (unsigned long long)entry->addr);
+			    (unsigned long long)entry->len, (unsigned long long)entry->addr);
 	return 1;
 }
 
@@ -292,8 +281,7 @@ struct list {
 	uint64_t bytes;
 };
 
-static int append(struct reader *reader, struct list *list,
-		  const struct mrg_sg *entry)
+static int append(struct reader *reader, struct list *list, const struct mrg_sg *entry)
 {
 	if (__builtin_add_overflow(list->bytes, entry->len, &list->bytes) ||
 	    list->bytes > 1ULL << 63)
@@ -301,8 +289,7 @@ static int append(struct reader *reader, struct list *list,
 			    "the list has more than 2^63 bytes");
 	if (list->count == MRG_SG_MAX_ENTRIES)
 		return fail(reader, -E2BIG, "join contiguous entries",
-			    "the list has more than %llu entries",
-			    MRG_SG_MAX_ENTRIES);
+			    "the list has more than %llu entries", MRG_SG_MAX_ENTRIES);
 	if (list->count == list->room) {
 		size_t room = list->room ? 2 * list->room : 256;
 		struct mrg_sg *sg = reallocarray(list->sg, room, sizeof(*sg));
@@ -323,16 +310,14 @@ static void parse_note(struct span line, struct mrg_sg_note *note)
 	size_t mark = strlen(MRG_SG_NOTE);
 	uint64_t iova;
 
-	if ((size_t)(line.end - line.at) <= mark ||
-	    memcmp(line.at, MRG_SG_NOTE, mark))
+	if ((size_t)(line.end - line.at) <= mark || memcmp(line.at, MRG_SG_NOTE, mark))
 		return;
 	line.at += mark;
 	if (!parse_word(take_word(&line), &iova))
 		*note = (struct mrg_sg_note){ true, iova };
 }
 
-static int read_list(struct reader *reader, struct list *list,
-		     struct mrg_sg_note *note)
+static int read_list(struct reader *reader, struct list *list, struct mrg_sg_note *note)
 {
 	struct mrg_sg entry;
 	struct span line;
@@ -354,9 +339,8 @@ static int read_list(struct reader *reader, struct list *list,
 	return ret;
 }
 
-int mrg_sg_read_note(FILE *file, const char *name, struct mrg_sg **sg,
-		     size_t *count, struct mrg_sg_note *note,
-		     struct mrg_error *error)
+int mrg_sg_read_note(FILE *file, const char *name, struct mrg_sg **sg, size_t *count,
+		     struct mrg_sg_note *note, struct mrg_error *error)
 {
 	struct reader reader = { .file = file, .name = name, .error = error };
 	struct mrg_sg_note found = { false, 0 };

@@ -50,8 +50,7 @@ struct mrg_sg_note {
 int mrg_sg_read(FILE *file, const char *name, struct mrg_sg **sg, size_t *count,
 		struct mrg_error *error);
 /** mrg_sg_read_note() - the same, and what the list says of itself */
-int mrg_sg_read_note(FILE *file, const char *name, struct mrg_sg **sg,
-		     size_t *count, struct mrg_sg_note *note,
-		     struct mrg_error *error);
+int mrg_sg_read_note(FILE *file, const char *name, struct mrg_sg **sg, size_t *count,
+		     struct mrg_sg_note *note, struct mrg_error *error);
 
 #endif

@@ -4,10 +4,10 @@
 #include "tools/pattern.h"
 
 /* An odd factor, and its inverse modulo 2^64. */
-#define FACTOR	0x9e3779b97f4a7c15ULL
-#define INVERSE	0xf1de83e19937733dULL
+#define FACTOR 0x9e3779b97f4a7c15ULL
+#define INVERSE 0xf1de83e19937733dULL
 
-_Static_assert(FACTOR * INVERSE == 1, "what is mixed can be turned back");
+_Static_assert(FACTOR *INVERSE == 1, "what is mixed can be turned back");
 
 static uint64_t word_at(uint64_t offset, unsigned int round)
 {
@@ -24,8 +24,7 @@ static uint64_t turn_back(uint64_t word)
 }
 
 /* The word's bytes from memory offset @offset & 7 on. */
-static size_t part_of_word(unsigned char *to, uint64_t offset, uint64_t length,
-			   unsigned int round)
+static size_t part_of_word(unsigned char *to, uint64_t offset, uint64_t length, unsigned int round)
 {
 	uint64_t word = word_at(offset & ~7ULL, round);
 	size_t skip = offset & 7, n = 8 - skip;
@@ -36,8 +35,7 @@ static size_t part_of_word(unsigned char *to, uint64_t offset, uint64_t length,
 	return n;
 }
 
-void pattern_fill(void *buf, uint64_t offset, uint64_t length,
-		  unsigned int round)
+void pattern_fill(void *buf, uint64_t offset, uint64_t length, unsigned int round)
 {
 	unsigned char *to = buf;
 	size_t n;
@@ -55,8 +53,8 @@ void pattern_fill(void *buf, uint64_t offset, uint64_t length,
 }
 
 /* Bytes up to the first word that is not as it should be. */
-static uint64_t right_words(const unsigned char *found, uint64_t offset,
-			    uint64_t length, unsigned int round)
+static uint64_t right_words(const unsigned char *found, uint64_t offset, uint64_t length,
+			    unsigned int round)
 {
 	uint64_t done = 0, word;
 
@@ -70,8 +68,7 @@ static uint64_t right_words(const unsigned char *found, uint64_t offset,
 	return done;
 }
 
-bool pattern_origin(uint64_t word, uint64_t size, uint64_t *offset,
-		    unsigned int *round)
+bool pattern_origin(uint64_t word, uint64_t size, uint64_t *offset, unsigned int *round)
 {
 	uint64_t x = turn_back(word);
 
@@ -81,8 +78,8 @@ bool pattern_origin(uint64_t word, uint64_t size, uint64_t *offset,
 }
 
 /* What is wrong with one whole word, or part of one. */
-static void judge(const unsigned char *found, uint64_t offset, size_t n,
-		  uint64_t size, struct pattern_fault *f)
+static void judge(const unsigned char *found, uint64_t offset, size_t n, uint64_t size,
+		  struct pattern_fault *f)
 {
 	uint64_t word;
 
@@ -105,18 +102,16 @@ static bool join(struct pattern_fault *run, const struct pattern_fault *next)
 		run->placed = true;
 		run->round = next->round;
 		run->origin = next->origin - run->length;
-	} else if (!last_part &&
-		   (run->placed != next->placed || run->round != next->round ||
-		    (run->placed && run->origin + run->length != next->origin))) {
+	} else if (!last_part && (run->placed != next->placed || run->round != next->round ||
+				  (run->placed && run->origin + run->length != next->origin))) {
 		return false;
 	}
 	run->length += next->length;
 	return true;
 }
 
-uint64_t pattern_check(const void *buf, uint64_t offset, uint64_t length,
-		       unsigned int round, uint64_t size,
-		       void (*fault)(void *arg, const struct pattern_fault *f),
+uint64_t pattern_check(const void *buf, uint64_t offset, uint64_t length, unsigned int round,
+		       uint64_t size, void (*fault)(void *arg, const struct pattern_fault *f),
 		       void *arg)
 {
 	const unsigned char *found = buf;

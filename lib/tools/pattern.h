@@ -13,17 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PATTERN_ROUNDS	16
-#define PATTERN_MAX	(1ULL << 60)	/* offsets are below this */
+#define PATTERN_ROUNDS 16
+#define PATTERN_MAX (1ULL << 60) /* offsets are below this */
 
 /** pattern_fill() - @length bytes as they belong at @offset in @round */
-void pattern_fill(void *buf, uint64_t offset, uint64_t length,
-		  unsigned int round);
+void pattern_fill(void *buf, uint64_t offset, uint64_t length, unsigned int round);
 
 /** pattern_origin() - which offset, a multiple of 8, and round a word is made
  *  of.  True for any word whose decoded offset is below @size. */
-bool pattern_origin(uint64_t word, uint64_t size, uint64_t *offset,
-		    unsigned int *round);
+bool pattern_origin(uint64_t word, uint64_t size, uint64_t *offset, unsigned int *round);
 
 /** struct pattern_fault - a stretch whose bytes are not those that belong there
  *  @offset, @length: of the buffer
@@ -45,9 +43,8 @@ struct pattern_fault {
  *
  * Return: bytes that are wrong.
  */
-uint64_t pattern_check(const void *buf, uint64_t offset, uint64_t length,
-		       unsigned int round, uint64_t size,
-		       void (*fault)(void *arg, const struct pattern_fault *f),
+uint64_t pattern_check(const void *buf, uint64_t offset, uint64_t length, unsigned int round,
+		       uint64_t size, void (*fault)(void *arg, const struct pattern_fault *f),
 		       void *arg);
 
 #endif

@@ -50,31 +50,24 @@ static const struct argp_option options[] = {
 	  "as the module finds, else unknown)",
 	  0 },
 	{ "max-mr-size", KEY_MAX_MR_SIZE, "N", 0,
-	  "Largest MR of the device (default: as an RDMA importer reports)",
-	  0 },
-	{ "page-size", KEY_PAGE_SIZE, "N", 0, "Host page size (this host's)",
-	  0 },
+	  "Largest MR of the device (default: as an RDMA importer reports)", 0 },
+	{ "page-size", KEY_PAGE_SIZE, "N", 0, "Host page size (this host's)", 0 },
 	{ "translated", KEY_TRANSLATED, NULL, 0,
-	  "The MR may get other addresses: it sits behind a translating IOMMU",
-	  0 },
+	  "The MR may get other addresses: it sits behind a translating IOMMU", 0 },
 	{ "moves", KEY_MOVES, NULL, 0,
-	  "The MR may get other addresses: the exporter can move the memory",
-	  0 },
+	  "The MR may get other addresses: the exporter can move the memory", 0 },
 	{ NULL, 0, NULL, 0, "What is wanted:", 4 },
 	{ "strategy", KEY_STRATEGY, "WHICH", 0,
-	  "auto (default), split into several MRs, or rebase to another iova",
-	  0 },
+	  "auto (default), split into several MRs, or rebase to another iova", 0 },
 	{ "iova-free", KEY_IOVA_FREE, NULL, 0,
 	  "The iova need not be the virtual address, so auto may rebase", 0 },
-	{ "unit", KEY_UNIT, "N", 0,
-	  "Block of the range that cuts should not fall into", 0 },
-	{ "cut-align", KEY_CUT_ALIGN, "N", 0,
-	  "Cuts fall on multiples of this (huge-page size)", 0 },
+	{ "unit", KEY_UNIT, "N", 0, "Block of the range that cuts should not fall into", 0 },
+	{ "cut-align", KEY_CUT_ALIGN, "N", 0, "Cuts fall on multiples of this (huge-page size)",
+	  0 },
 	{ NULL, 0, NULL, 0, "Output:", 5 },
 	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
 	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never",
-	  0 },
+	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ 0 },
 };
 
@@ -93,8 +86,7 @@ static void parse_walker(struct argp_state *state, const char *arg)
 {
 	struct plan_args *args = state->input;
 
-	for (int walk = MRG_WALK_ANY; walk <= MRG_WALK_PER_ENTRY_NARROW;
-	     walk++) {
+	for (int walk = MRG_WALK_ANY; walk <= MRG_WALK_PER_ENTRY_NARROW; walk++) {
 		if (strcmp(arg, mrg_walk_name((enum mrg_walk)walk)))
 			continue;
 		args->opts.walk = (enum mrg_walk)walk;
@@ -140,8 +132,7 @@ static void parse_max_page_shift(struct argp_state *state, const char *arg)
 	args->opts.max_page_shift = (uint32_t)shift;
 }
 
-static uint64_t arg_power(struct argp_state *state, const char *option,
-			  const char *arg)
+static uint64_t arg_power(struct argp_state *state, const char *option, const char *arg)
 {
 	uint64_t value = arg_size(state, option, arg);
 
@@ -161,13 +152,11 @@ static void check_args(struct argp_state *state)
 	if (!args->sg == !buffer->dmabuf_from)
 		argp_error(state, "give either --sg or --dmabuf-from");
 	if (args->sg && !buffer->has_iova)
-		argp_error(state,
-			   "--sg needs --iova: the same addresses are safe "
-			   "at one iova and wrap at another");
+		argp_error(state, "--sg needs --iova: the same addresses are safe "
+				  "at one iova and wrap at another");
 	if (args->sg && buffer->importer)
-		argp_error(state,
-			   "--importer goes with --dmabuf-from: a list's "
-			   "addresses are already those of one importer");
+		argp_error(state, "--importer goes with --dmabuf-from: a list's "
+				  "addresses are already those of one importer");
 	if (buffer->dmabuf_from && !buffer->importer)
 		argp_error(state, "--dmabuf-from needs --importer: addresses "
 				  "differ from device to device");
@@ -275,8 +264,8 @@ struct source {
 	char name[256];
 };
 
-static int read_file(const struct plan_args *args, struct source *source,
-		     struct mrg_sg_note *note, struct mrg_error *error)
+static int read_file(const struct plan_args *args, struct source *source, struct mrg_sg_note *note,
+		     struct mrg_error *error)
 {
 	bool is_stdin = !strcmp(args->sg, "-");
 	const char *name = is_stdin ? "standard input" : args->sg;
@@ -284,11 +273,10 @@ static int read_file(const struct plan_args *args, struct source *source,
 	int ret;
 
 	if (!file)
-		return fail_set(error, -errno, "open list", "", "%.150s: %s",
-				name, strerror(errno));
+		return fail_set(error, -errno, "open list", "", "%.150s: %s", name,
+				strerror(errno));
 	snprintf(source->name, sizeof(source->name), "%.150s", name);
-	ret = mrg_sg_read_note(file, name, &source->sg, &source->count, note,
-			       error);
+	ret = mrg_sg_read_note(file, name, &source->sg, &source->count, note, error);
 	if (!is_stdin)
 		fclose(file);
 	if (ret)
@@ -302,8 +290,8 @@ static int read_file(const struct plan_args *args, struct source *source,
  * Equivalent addresses agree with the true ones only as far as they are
  * compared with the iova that they were made for.
  */
-static int check_note(const struct mrg_sg_note *note,
-		      const struct mrg_plan_opts *opts, struct mrg_error *error)
+static int check_note(const struct mrg_sg_note *note, const struct mrg_plan_opts *opts,
+		      struct mrg_error *error)
 {
 	unsigned long long fits = note->base_iova + opts->offset;
 
@@ -313,12 +301,10 @@ static int check_note(const struct mrg_sg_note *note,
 			"make the list anew for this iova, or as root",
 			"the list holds equivalent addresses: at offset 0x%llx "
 			"they are good for --iova 0x%llx only, not 0x%llx",
-			(unsigned long long)opts->offset, fits,
-			(unsigned long long)opts->iova);
+			(unsigned long long)opts->offset, fits, (unsigned long long)opts->iova);
 }
 
-static int load_file(struct plan_args *args, struct source *source,
-		     struct mrg_error *error)
+static int load_file(struct plan_args *args, struct source *source, struct mrg_error *error)
 {
 	struct mrg_sg_note note;
 	int ret = read_file(args, source, &note, error);
@@ -337,12 +323,10 @@ static void tell_blind(const struct module *module)
 	fprintf(stderr,
 		"mrguard plan: the addresses are not known, since the module "
 		"is not there for us: %s\n  %s\n",
-		module_state_text(module->state),
-		module_state_remedy(module->state));
+		module_state_text(module->state), module_state_remedy(module->state));
 }
 
-static int load_live(struct plan_args *args, struct source *source,
-		     struct mrg_error *error)
+static int load_live(struct plan_args *args, struct source *source, struct mrg_error *error)
 {
 	struct live *live = &source->live;
 	bool entries = args->opts.walk >= MRG_WALK_PER_ENTRY;
@@ -382,8 +366,7 @@ static void drop_source(struct source *source)
 		live_close(&source->live);
 }
 
-static const char *settle_walk(struct plan_args *args,
-			       const struct source *source)
+static const char *settle_walk(struct plan_args *args, const struct source *source)
 {
 	struct module here;
 	const struct module *module = &source->live.module;
@@ -400,9 +383,8 @@ static const char *settle_walk(struct plan_args *args,
 	return args->opts.walk == MRG_WALK_ANY ? "not seen" : "of this kernel";
 }
 
-static int make_plan(const struct source *source,
-		     const struct mrg_plan_opts *opts, struct mrg_plan **plan,
-		     struct mrg_error *error)
+static int make_plan(const struct source *source, const struct mrg_plan_opts *opts,
+		     struct mrg_plan **plan, struct mrg_error *error)
 {
 	int ret = mrg_plan_make(source->sg, source->count, opts, plan);
 
@@ -415,13 +397,11 @@ static int make_plan(const struct source *source,
 				mrg_walk_name(opts->walk));
 	if (ret)
 		return fail_set(error, ret, "plan", "",
-				"no plan can be made from these options: %s",
-				strerror(-ret));
+				"no plan can be made from these options: %s", strerror(-ret));
 	return 0;
 }
 
-static bool agree(const struct mrg_outcome *model,
-		  const struct mrg_kernel_blocks *said)
+static bool agree(const struct mrg_outcome *model, const struct mrg_kernel_blocks *said)
 {
 	uint64_t page = model->page_shift ? 1ULL << model->page_shift : 0;
 
@@ -429,8 +409,7 @@ static bool agree(const struct mrg_outcome *model,
 		return false;
 	if (!page)
 		return true;
-	return model->blocks == said->total_blocks &&
-	       model->wrong_blocks == said->wrong &&
+	return model->blocks == said->total_blocks && model->wrong_blocks == said->wrong &&
 	       model->first_bad_offset == said->first_wrong &&
 	       (model->verdict == MRG_HANGS) == said->endless;
 }
@@ -439,10 +418,8 @@ static bool agree(const struct mrg_outcome *model,
  * The kernel is asked for the case that the plan calls the single MR: with the
  * page picked there as the largest one, the pick stays the same.
  */
-static bool ask_kernel(const struct source *source,
-		       const struct mrg_plan_opts *opts,
-		       const struct mrg_outcome *single,
-		       struct kernel_answer *answer)
+static bool ask_kernel(const struct source *source, const struct mrg_plan_opts *opts,
+		       const struct mrg_outcome *single, struct kernel_answer *answer)
 {
 	const struct live *live = &source->live;
 	uint32_t limit = single->page_shift ? single->page_shift : 63;
@@ -450,15 +427,13 @@ static bool ask_kernel(const struct source *source,
 	struct mrg_plan_opts own = *opts;
 	struct mrg_plan *plan;
 
-	if (!source->is_live || !live->has_layout ||
-	    !live->module.info.has_walk)
+	if (!source->is_live || !live->has_layout || !live->module.info.has_walk)
 		return false;
 	/* It would see other addresses than we did. */
 	if (opts->flags & (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES))
 		return false;
-	if (mrg_dev_dmabuf_blocks(live->module.dev, live->buffer.fd,
-				  &live->importer, live->iova, live->offset,
-				  live->length, bitmap, 0, NULL, 0,
+	if (mrg_dev_dmabuf_blocks(live->module.dev, live->buffer.fd, &live->importer, live->iova,
+				  live->offset, live->length, bitmap, 0, NULL, 0,
 				  &answer->said) < 0)
 		return false;
 	own.walk = live->module.info.walk;
@@ -473,8 +448,7 @@ static bool ask_kernel(const struct source *source,
 	return true;
 }
 
-static uint64_t range_length(const struct source *source,
-			     const struct mrg_plan_opts *opts)
+static uint64_t range_length(const struct source *source, const struct mrg_plan_opts *opts)
 {
 	uint64_t bytes = 0;
 
@@ -492,8 +466,7 @@ static int exit_status(const struct mrg_plan *plan)
 	mrg_plan_pieces(plan, &count);
 	if (!count)
 		return EXIT_FAILED;
-	return mrg_plan_single(plan)->verdict == MRG_SAFE ? EXIT_OK :
-							    EXIT_AT_RISK;
+	return mrg_plan_single(plan)->verdict == MRG_SAFE ? EXIT_OK : EXIT_AT_RISK;
 }
 
 static int show_plan(const struct plan_args *args, const struct source *source,
@@ -514,8 +487,7 @@ static int show_plan(const struct plan_args *args, const struct source *source,
 	if (ask_kernel(source, &args->opts, mrg_plan_single(plan), &answer))
 		report.kernel = &answer;
 	if (args->json)
-		return plan_print_json(&report) ? EXIT_FAILED :
-						  exit_status(plan);
+		return plan_print_json(&report) ? EXIT_FAILED : exit_status(plan);
 	term_init(&term, stdout, args->colour);
 	plan_print_text(&term, &report);
 	return exit_status(plan);
@@ -532,8 +504,7 @@ int cmd_plan(int argc, char **argv)
 
 	if (args_parse(&argp, argc, argv, 0, &args))
 		return EXIT_FAILED;
-	ret = args.sg ? load_file(&args, &source, &error) :
-			load_live(&args, &source, &error);
+	ret = args.sg ? load_file(&args, &source, &error) : load_live(&args, &source, &error);
 	if (ret) {
 		fail_print(argv[0], &error);
 		drop_source(&source);
@@ -543,8 +514,7 @@ int cmd_plan(int argc, char **argv)
 	ret = make_plan(&source, &args.opts, &plan, &error);
 	if (ret)
 		fail_print(argv[0], &error);
-	status = ret ? EXIT_FAILED :
-		       show_plan(&args, &source, walk_source, plan);
+	status = ret ? EXIT_FAILED : show_plan(&args, &source, walk_source, plan);
 	mrg_plan_free(plan);
 	drop_source(&source);
 	return status;

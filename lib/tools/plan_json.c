@@ -16,8 +16,7 @@ static json_t *json_outcome(const struct mrg_outcome *outcome)
 	json_put(&out, "page_shift", json_count(outcome->page_shift));
 	json_put(&out, "blocks", json_count(outcome->blocks));
 	json_put(&out, "wrong_blocks", json_count(outcome->wrong_blocks));
-	json_put(&out, "first_bad_offset",
-		 hex_or_null(bad, bad != MRG_NO_OFFSET));
+	json_put(&out, "first_bad_offset", hex_or_null(bad, bad != MRG_NO_OFFSET));
 	json_put(&out, "period", hex_or_null(outcome->period, outcome->period));
 	return out;
 }
@@ -32,8 +31,7 @@ static json_t *json_piece(const struct mrg_piece *piece)
 	json_put(&out, "iova", json_hex(piece->iova));
 	json_put(&out, "page_shift", json_count(outcome->page_shift));
 	json_put(&out, "blocks", json_count(outcome->blocks));
-	json_put(&out, "verdict",
-		 json_string(mrg_verdict_name(outcome->verdict)));
+	json_put(&out, "verdict", json_string(mrg_verdict_name(outcome->verdict)));
 	return out;
 }
 
@@ -63,12 +61,10 @@ static json_t *json_kernel(const struct kernel_answer *kernel)
 	page = kernel->said.page_size;
 	out = json_object();
 	json_put(&out, "walk", json_string(mrg_walk_name(kernel->walk)));
-	json_put(&out, "page_shift",
-		 json_count(page ? (uint64_t)__builtin_ctzll(page) : 0));
+	json_put(&out, "page_shift", json_count(page ? (uint64_t)__builtin_ctzll(page) : 0));
 	json_put(&out, "blocks", json_count(kernel->said.total_blocks));
 	json_put(&out, "wrong_blocks", json_count(kernel->said.wrong));
-	json_put(&out, "first_bad_offset",
-		 hex_or_null(bad, bad != MRG_NO_OFFSET));
+	json_put(&out, "first_bad_offset", hex_or_null(bad, bad != MRG_NO_OFFSET));
 	json_put(&out, "endless", json_boolean(kernel->said.endless));
 	json_put(&out, "agrees", json_boolean(kernel->agrees));
 	return out;
@@ -82,8 +78,7 @@ int plan_print_json(const struct plan_report *report)
 	json_t *out = json_object();
 
 	json_put(&out, "schema", json_string("mrguard.plan/1"));
-	json_put(&out, "verdict",
-		 json_string(mrg_verdict_name(single->verdict)));
+	json_put(&out, "verdict", json_string(mrg_verdict_name(single->verdict)));
 	json_put(&out, "reason", json_text(mrg_plan_reason(plan)));
 	json_put(&out, "single", json_outcome(single));
 	json_put(&out, "strategy", json_string(mrg_strategy_name(strategy)));

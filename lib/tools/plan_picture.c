@@ -15,10 +15,8 @@ static const struct {
 	const char *ascii;
 	enum term_style style;
 } glyphs[] = {
-	[RIGHT_A] = { "█", "=", TERM_GOOD },
-	[RIGHT_B] = { "▓", "-", TERM_GOOD },
-	[WRONG_A] = { "▒", "X", TERM_BAD },
-	[WRONG_B] = { "░", "x", TERM_BAD },
+	[RIGHT_A] = { "█", "=", TERM_GOOD },   [RIGHT_B] = { "▓", "-", TERM_GOOD },
+	[WRONG_A] = { "▒", "X", TERM_BAD },    [WRONG_B] = { "░", "x", TERM_BAD },
 	[NOT_KNOWN] = { "?", "?", TERM_WARN },
 };
 
@@ -33,14 +31,12 @@ struct picture {
 
 static uint64_t cell_start(const struct picture *picture, unsigned int cell)
 {
-	return (uint64_t)((unsigned __int128)picture->length * cell /
-			  picture->cells);
+	return (uint64_t)((unsigned __int128)picture->length * cell / picture->cells);
 }
 
 static unsigned int cell_of(const struct picture *picture, uint64_t offset)
 {
-	return (unsigned int)((unsigned __int128)offset * picture->cells /
-			      picture->length);
+	return (unsigned int)((unsigned __int128)offset * picture->cells / picture->length);
 }
 
 /* Parts of less than two cells would only flicker. */
@@ -54,8 +50,7 @@ static const char *glyph(const struct term *term, enum cell cell)
 	return term->utf8 ? glyphs[cell].utf8 : glyphs[cell].ascii;
 }
 
-static void draw_bar(const struct picture *picture, const char *label,
-		     const enum cell *cells)
+static void draw_bar(const struct picture *picture, const char *label, const enum cell *cells)
 {
 	const struct term *term = picture->term;
 	enum term_style style = TERM_PLAIN;
@@ -100,8 +95,7 @@ static void draw_single(const struct picture *picture)
 /* Whether neighbouring MRs are wide enough to be told apart by their shade. */
 static bool pieces_apart(const struct picture *picture)
 {
-	return picture->count > 1 &&
-	       wide_enough(picture, picture->length / picture->count);
+	return picture->count > 1 && wide_enough(picture, picture->length / picture->count);
 }
 
 static void draw_pieces(const struct picture *picture)
@@ -113,8 +107,7 @@ static void draw_pieces(const struct picture *picture)
 	for (unsigned int i = 0; i < picture->cells; i++) {
 		uint64_t start = cell_start(picture, i);
 
-		while (at + 1 < picture->count &&
-		       picture->pieces[at + 1].offset <= start)
+		while (at + 1 < picture->count && picture->pieces[at + 1].offset <= start)
 			at++;
 		cells[i] = apart && at % 2 ? RIGHT_B : RIGHT_A;
 	}
@@ -157,11 +150,10 @@ static void draw_legend(const struct picture *picture, bool apart)
 {
 	const struct term *term = picture->term;
 
-	fprintf(term->out, "%*s%s%s right%s\n", TERM_LABEL, "",
-		glyph(term, RIGHT_A), apart ? glyph(term, RIGHT_B) : "",
-		apart ? ", MR by MR" : "");
-	fprintf(term->out, "%*s%s%s lands wrong, wrap by wrap\n", TERM_LABEL,
-		"", glyph(term, WRONG_A), glyph(term, WRONG_B));
+	fprintf(term->out, "%*s%s%s right%s\n", TERM_LABEL, "", glyph(term, RIGHT_A),
+		apart ? glyph(term, RIGHT_B) : "", apart ? ", MR by MR" : "");
+	fprintf(term->out, "%*s%s%s lands wrong, wrap by wrap\n", TERM_LABEL, "",
+		glyph(term, WRONG_A), glyph(term, WRONG_B));
 }
 
 void plan_draw(const struct term *term, const struct plan_report *report)

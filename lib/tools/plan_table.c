@@ -33,8 +33,7 @@ struct field {
 	char text[48];
 };
 
-static struct field field_of(const struct table *table, size_t index,
-			     enum column column)
+static struct field field_of(const struct table *table, size_t index, enum column column)
 {
 	const struct mrg_piece *piece = &table->pieces[index];
 	const struct mrg_outcome *outcome = &piece->outcome;
@@ -78,10 +77,8 @@ static struct field field_of(const struct table *table, size_t index,
 
 static bool alike(const struct mrg_piece *a, const struct mrg_piece *b)
 {
-	return a->length == b->length &&
-	       a->outcome.page_shift == b->outcome.page_shift &&
-	       a->outcome.blocks == b->outcome.blocks &&
-	       a->outcome.verdict == b->outcome.verdict;
+	return a->length == b->length && a->outcome.page_shift == b->outcome.page_shift &&
+	       a->outcome.blocks == b->outcome.blocks && a->outcome.verdict == b->outcome.verdict;
 }
 
 static void add_line(struct table *table, size_t piece, size_t left_out)
@@ -105,8 +102,7 @@ static void shorten(struct table *table)
 {
 	for (size_t first = 0, last; first < table->count; first = last + 1) {
 		for (last = first; last + 1 < table->count; last++)
-			if (!alike(&table->pieces[first],
-				   &table->pieces[last + 1]))
+			if (!alike(&table->pieces[first], &table->pieces[last + 1]))
 				break;
 		add_stretch(table, first, last);
 	}
@@ -123,8 +119,7 @@ static void cut_middle(struct table *table)
 		return;
 	next = table->lines[tail].piece;
 	table->lines[head].left_out = next - table->lines[head].piece;
-	memmove(&table->lines[head + 1], &table->lines[tail],
-		TAIL_LINES * sizeof(*table->lines));
+	memmove(&table->lines[head + 1], &table->lines[tail], TAIL_LINES * sizeof(*table->lines));
 	table->line_count = MAX_LINES;
 }
 
@@ -134,9 +129,8 @@ static void measure(struct table *table)
 		table->width[column] = (int)strlen(titles[column]);
 	for (size_t i = 0; i < table->line_count; i++) {
 		for (int column = 0; column < COLUMNS; column++) {
-			struct field field = field_of(table,
-						      table->lines[i].piece,
-						      (enum column)column);
+			struct field field =
+				field_of(table, table->lines[i].piece, (enum column)column);
 			int width = (int)strlen(field.text);
 
 			if (width > table->width[column])
@@ -168,8 +162,7 @@ static void print_title(const struct table *table)
 	fputs(term_style(term, TERM_FAINT), term->out);
 	for (int column = 0; column < COLUMNS; column++)
 		if (table->width[column])
-			fprintf(term->out, "  %*s", table->width[column],
-				titles[column]);
+			fprintf(term->out, "  %*s", table->width[column], titles[column]);
 	fprintf(term->out, "%s\n", term_style(term, TERM_PLAIN));
 }
 
@@ -186,9 +179,7 @@ static void print_line(const struct table *table, const struct line *line)
 	for (int column = 0; column < COLUMNS; column++)
 		if (table->width[column])
 			fprintf(term->out, "  %*s", table->width[column],
-				field_of(table, line->piece,
-					 (enum column)column)
-					.text);
+				field_of(table, line->piece, (enum column)column).text);
 	fputc('\n', term->out);
 }
 

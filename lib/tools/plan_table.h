@@ -6,7 +6,6 @@
 
 /** plan_print_table() - the plan's MRs, one a line; on a terminal long stretches
  *  of like ones are cut short */
-void plan_print_table(const struct term *term,
-		      const struct plan_report *report);
+void plan_print_table(const struct term *term, const struct plan_report *report);
 
 #endif

@@ -7,9 +7,9 @@
 #include "tools/fail.h"
 #include "tools/pong.h"
 
-#define PATIENCE_US	10000000.0
-#define SPINS		4096	/* between looks at the clock */
-#define ANSWER_MS	30000
+#define PATIENCE_US 10000000.0
+#define SPINS 4096 /* between looks at the clock */
+#define ANSWER_MS 30000
 
 /* One side: the first @size bytes are the peer's to write, the next are sent. */
 struct player {
@@ -18,7 +18,7 @@ struct player {
 	const struct fabric_buffer *buffer;
 	const struct mrg_remote *remote;
 	uint64_t size;
-	int waiting;		/* requests that were not collected */
+	int waiting; /* requests that were not collected */
 };
 
 static double now_us(void)
@@ -67,8 +67,8 @@ static int hit(struct player *p, uint64_t round)
 
 static int miss(struct player *p)
 {
-	return fail_set(&p->fabric->error, -ETIMEDOUT, "play",
-			"Look at the peer.", "the other side does not answer");
+	return fail_set(&p->fabric->error, -ETIMEDOUT, "play", "Look at the peer.",
+			"the other side does not answer");
 }
 
 /* The last byte comes last: devices write a message in order. */
@@ -99,8 +99,8 @@ static int drain(struct player *p, int ret)
 	return ret;
 }
 
-int pong_serve(struct fabric *fabric, struct mrg_ep *ep,
-	       const struct fabric_buffer *buffer, json_t *order, json_t **reply)
+int pong_serve(struct fabric *fabric, struct mrg_ep *ep, const struct fabric_buffer *buffer,
+	       json_t *order, json_t **reply)
 {
 	struct player p = { .fabric = fabric, .ep = ep, .buffer = buffer };
 	struct fabric_offer offer = { .remote = NULL };
@@ -164,13 +164,12 @@ static int play(struct player *p, uint64_t count, double *us)
 	return drain(p, ret);
 }
 
-int pong_measure(struct fabric *fabric, struct mrg_ep *ep,
-		 const struct fabric_offer *offer,
-		 const struct fabric_buffer *buffer, uint64_t size,
-		 uint64_t count, double *us)
+int pong_measure(struct fabric *fabric, struct mrg_ep *ep, const struct fabric_offer *offer,
+		 const struct fabric_buffer *buffer, uint64_t size, uint64_t count, double *us)
 {
-	struct player p = { .fabric = fabric, .ep = ep, .buffer = buffer,
-			    .remote = offer->remote, .size = size };
+	struct player p = {
+		.fabric = fabric, .ep = ep, .buffer = buffer, .remote = offer->remote, .size = size
+	};
 	int ret;
 
 	if (size > buffer->length / 2)
@@ -179,9 +178,9 @@ int pong_measure(struct fabric *fabric, struct mrg_ep *ep,
 				"there is no room for two messages of %llu bytes",
 				(unsigned long long)size);
 	buffer->bytes[size - 1] = 0;
-	ret = fabric_send(fabric, ep, json_pack("{s:s, s:I, s:I}", "do", "pong", "size",
-						(json_int_t)size, "count",
-						(json_int_t)count));
+	ret = fabric_send(fabric, ep,
+			  json_pack("{s:s, s:I, s:I}", "do", "pong", "size", (json_int_t)size,
+				    "count", (json_int_t)count));
 	if (!ret)
 		ret = fabric_offer(fabric, ep, buffer, "client", true);
 	if (!ret)

@@ -12,16 +12,14 @@
 /** pong_serve() - answers @order, {"do": "pong", "size": N, "count": N}: plays
  *  against the client, whose offer follows.  0, or -errno as of a dead peer;
  *  @reply is to be sent. */
-int pong_serve(struct fabric *fabric, struct mrg_ep *ep,
-	       const struct fabric_buffer *buffer, json_t *order, json_t **reply);
+int pong_serve(struct fabric *fabric, struct mrg_ep *ep, const struct fabric_buffer *buffer,
+	       json_t *order, json_t **reply);
 
 /**
  * pong_measure() - plays @count rounds, and notes half of each round's time
  * @us: OUT, microseconds, room for @count
  */
-int pong_measure(struct fabric *fabric, struct mrg_ep *ep,
-		 const struct fabric_offer *offer,
-		 const struct fabric_buffer *buffer, uint64_t size,
-		 uint64_t count, double *us);
+int pong_measure(struct fabric *fabric, struct mrg_ep *ep, const struct fabric_offer *offer,
+		 const struct fabric_buffer *buffer, uint64_t size, uint64_t count, double *us);
 
 #endif

@@ -7,9 +7,9 @@
 
 #include "tools/rc_loop.h"
 
-#define PORT		1
-#define WAIT_SECONDS	10
-#define LARGEST_REQUEST	(1ULL << 30)	/* RC carries 2 GiB at most */
+#define PORT 1
+#define WAIT_SECONDS 10
+#define LARGEST_REQUEST (1ULL << 30) /* RC carries 2 GiB at most */
 
 struct ibv_context *rc_device_open(const char *name)
 {
@@ -49,8 +49,8 @@ static int find_gid(struct rc_end *end, const struct ibv_port_attr *port)
 			end->gid_index = i;
 			return 0;
 		}
-	return end->ethernet ? fail(end, "port 1 has no GID; give its netdev an address", ENODEV)
-			     : 0;
+	return end->ethernet ? fail(end, "port 1 has no GID; give its netdev an address", ENODEV) :
+			       0;
 }
 
 static int query_port(struct rc_end *end)
@@ -71,11 +71,13 @@ static int query_port(struct rc_end *end)
 static int to_init(struct rc_end *end)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = PORT,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = PORT,
 		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
-	int err = ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-				IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	int err =
+		ibv_modify_qp(end->qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
 	return err ? fail(end, "queue pair to INIT", err) : 0;
 }
@@ -84,8 +86,7 @@ int rc_open(struct rc_end *end, struct ibv_context *verbs, struct ibv_pd *pd)
 {
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1,
-			 .max_recv_sge = 1 },
+		.cap = { .max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 	int ret;
 
@@ -120,8 +121,10 @@ void rc_close(struct rc_end *end)
 static int to_rtr(struct rc_end *end, const struct rc_addr *peer)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = end->mtu,
-		.dest_qp_num = peer->qpn, .max_dest_rd_atomic = 1,
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = end->mtu,
+		.dest_qp_num = peer->qpn,
+		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
 		.ah_attr = { .dlid = (uint16_t)peer->lid, .port_num = PORT },
 	};
@@ -133,25 +136,29 @@ static int to_rtr(struct rc_end *end, const struct rc_addr *peer)
 		attr.ah_attr.grh.sgid_index = (uint8_t)end->gid_index;
 		attr.ah_attr.grh.hop_limit = 1;
 	}
-	err = ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_AV |
-			    IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	err = ibv_modify_qp(end->qp, &attr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER);
 	return err ? fail(end, "queue pair to RTR", err) : 0;
 }
 
 int rc_connect(struct rc_end *end, const struct rc_addr *peer)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-		.rnr_retry = 7, .max_rd_atomic = 1,
+		.qp_state = IBV_QPS_RTS,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.max_rd_atomic = 1,
 	};
 	int ret = to_rtr(end, peer), err;
 
 	if (ret)
 		return ret;
-	err = ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT |
-			    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			    IBV_QP_MAX_QP_RD_ATOMIC);
+	err = ibv_modify_qp(end->qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	return err ? fail(end, "queue pair to RTS", err) : 0;
 }
 
@@ -179,17 +186,16 @@ static int wait_one(struct rc_end *end)
 	return -EIO;
 }
 
-static int transfer_one(struct rc_end *end, enum ibv_wr_opcode opcode,
-			const struct mrg_seg *local, const struct mrg_seg *remote,
-			uint64_t from, uint32_t length)
+static int transfer_one(struct rc_end *end, enum ibv_wr_opcode opcode, const struct mrg_seg *local,
+			const struct mrg_seg *remote, uint64_t from, uint32_t length)
 {
-	struct ibv_sge sge = { .addr = local->wire + from, .length = length,
-			       .lkey = local->lkey };
+	struct ibv_sge sge = { .addr = local->wire + from, .length = length, .lkey = local->lkey };
 	struct ibv_send_wr *bad, wr = {
-		.opcode = opcode, .send_flags = IBV_SEND_SIGNALED,
-		.sg_list = &sge, .num_sge = 1,
-		.wr.rdma = { .remote_addr = remote->wire + from,
-			     .rkey = remote->rkey },
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma = { .remote_addr = remote->wire + from, .rkey = remote->rkey },
 	};
 	int err = ibv_post_send(end->qp, &wr, &bad);
 
@@ -206,14 +212,13 @@ static int transfer_pair(struct rc_end *end, enum ibv_wr_opcode opcode,
 		n = length - from;
 		if (n > LARGEST_REQUEST)
 			n = LARGEST_REQUEST;
-		ret = transfer_one(end, opcode, &pair->local, &pair->remote, from,
-				   (uint32_t)n);
+		ret = transfer_one(end, opcode, &pair->local, &pair->remote, from, (uint32_t)n);
 	}
 	return ret;
 }
 
-int rc_transfer(struct rc_end *end, enum ibv_wr_opcode opcode,
-		const struct mrg_seg_pair *pairs, size_t count)
+int rc_transfer(struct rc_end *end, enum ibv_wr_opcode opcode, const struct mrg_seg_pair *pairs,
+		size_t count)
 {
 	int ret = 0;
 

@@ -20,15 +20,15 @@ struct rc_addr {
 };
 
 struct rc_end {
-	struct ibv_context *verbs;	/* the caller's */
-	struct ibv_pd *pd;		/* the caller's */
+	struct ibv_context *verbs; /* the caller's */
+	struct ibv_pd *pd; /* the caller's */
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	enum ibv_mtu mtu;
 	bool ethernet;
 	int gid_index;
 	struct rc_addr addr;
-	char fault[160];		/* what went wrong last, for people */
+	char fault[160]; /* what went wrong last, for people */
 };
 
 /** rc_device_open() - the RDMA device @name; NULL with errno set (ENODEV) */
@@ -49,7 +49,7 @@ int rc_connect(struct rc_end *end, const struct rc_addr *peer);
  * pair is unusable then); -ETIMEDOUT (none within ten seconds); -errno of
  * ibv_post_send().
  */
-int rc_transfer(struct rc_end *end, enum ibv_wr_opcode opcode,
-		const struct mrg_seg_pair *pairs, size_t count);
+int rc_transfer(struct rc_end *end, enum ibv_wr_opcode opcode, const struct mrg_seg_pair *pairs,
+		size_t count);
 
 #endif

@@ -23,8 +23,8 @@
 #include "tools/run_status.h"
 
 /* What a shell answers too. */
-#define EXIT_CANNOT_RUN	126
-#define EXIT_NOT_FOUND	127
+#define EXIT_CANNOT_RUN 126
+#define EXIT_NOT_FOUND 127
 
 enum {
 	KEY_POLICY = 0x100,
@@ -40,8 +40,7 @@ enum {
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "What to do about a registration:", 1 },
 	{ "policy", KEY_POLICY, "WORD", 0,
-	  "At risk: refuse (default), allow, or observe: log each one, change nothing",
-	  0 },
+	  "At risk: refuse (default), allow, or observe: log each one, change nothing", 0 },
 	{ "unknown", KEY_UNKNOWN, "WORD", 0,
 	  "Where it cannot be told: allow (default), refuse, observe", 0 },
 	{ NULL, 0, NULL, 0, "The report:", 2 },
@@ -51,10 +50,8 @@ static const struct argp_option options[] = {
 	{ "no-report", KEY_NO_REPORT, NULL, 0, "None at the end", 0 },
 	{ NULL, 0, NULL, 0, "How:", 3 },
 	{ "audit", KEY_AUDIT, "WHEN", 0,
-	  "Programs that look verbs up by name, too: auto (default), always, never",
-	  0 },
-	{ "status", KEY_STATUS, "PID", 0,
-	  "Show the report of a guarded process that runs", 0 },
+	  "Programs that look verbs up by name, too: auto (default), always, never", 0 },
+	{ "status", KEY_STATUS, "PID", 0, "Show the report of a guarded process that runs", 0 },
 	{ 0 },
 };
 
@@ -71,14 +68,13 @@ struct run_args {
 	char **command;
 };
 
-static const char *take_action(struct argp_state *state, const char *option,
-			       const char *word)
+static const char *take_action(struct argp_state *state, const char *option, const char *word)
 {
 	enum guard_action action;
 
 	if (!guard_action_parse(word, &action))
-		argp_error(state, "--%s: expected refuse, allow or observe, read \"%s\"",
-			   option, word);
+		argp_error(state, "--%s: expected refuse, allow or observe, read \"%s\"", option,
+			   word);
 	return word;
 }
 
@@ -109,8 +105,7 @@ static void check_args(struct argp_state *state)
 
 	if (!args->command == !args->status)
 		argp_error(state, "expected either a COMMAND or --status");
-	if (args->status && (args->policy || args->unknown || args->report ||
-			     args->no_report))
+	if (args->status && (args->policy || args->unknown || args->report || args->no_report))
 		argp_error(state, "--status takes --json alone");
 	if (args->no_report && (args->report || args->json))
 		argp_error(state, "--no-report contradicts --report and --json");
@@ -170,8 +165,7 @@ static int find_library(const char *name, char *path, size_t size)
 	char real[PATH_MAX];
 	Dl_info info;
 
-	if (!dladdr((void *)(uintptr_t)mrg_version, &info) ||
-	    !realpath(info.dli_fname, real) ||
+	if (!dladdr((void *)(uintptr_t)mrg_version, &info) || !realpath(info.dli_fname, real) ||
 	    snprintf(path, size, "%s/%s", dirname(real), name) >= (int)size)
 		return -ENOENT;
 	return access(path, R_OK) ? -errno : 0;
@@ -180,8 +174,7 @@ static int find_library(const char *name, char *path, size_t size)
 /* Sanitizers refuse to come second; all others, the guard wants to be before. */
 static size_t sanitizers_length(const char *list)
 {
-	static const char *const marks[] = { "asan", "tsan", "msan", "ubsan", "lsan",
-					     "clang_rt" };
+	static const char *const marks[] = { "asan", "tsan", "msan", "ubsan", "lsan", "clang_rt" };
 	size_t kept = 0, at = 0;
 
 	while (list[at]) {
@@ -212,8 +205,8 @@ static int prepend(const char *variable, const char *library)
 	if (strstr(old, library))
 		return 0;
 	if (asprintf(&list, "%.*s%s%s%s%s", (int)kept, old,
-		     kept && old[kept - 1] != ':' && old[kept - 1] != ' ' ? ":" : "",
-		     library, old[kept] ? ":" : "", old + kept) < 0)
+		     kept && old[kept - 1] != ':' && old[kept - 1] != ' ' ? ":" : "", library,
+		     old[kept] ? ":" : "", old + kept) < 0)
 		return -1;
 	ret = setenv(variable, list, 1);
 	free(list);
@@ -236,7 +229,8 @@ static bool wants_audit(const struct run_args *args)
 		return args->audit == AUDIT_ALWAYS;
 	if (audit_is_cheap())
 		return true;
-	fprintf(stderr, "mrguard run: with glibc %s auditing slows all calls down, so it is left out: a program that looks verbs up by name (NCCL) is not guarded; --audit=always does it all the same\n",
+	fprintf(stderr,
+		"mrguard run: with glibc %s auditing slows all calls down, so it is left out: a program that looks verbs up by name (NCCL) is not guarded; --audit=always does it all the same\n",
 		gnu_get_libc_version());
 	return false;
 }
@@ -248,8 +242,10 @@ static int set_libraries(const struct run_args *args)
 
 	if (find_library("libmrguard-guard.so", guard, sizeof(guard)) ||
 	    find_library("libmrguard-audit.so", audit, sizeof(audit))) {
-		fail_set(&error, -ENOENT, "find", "Install them with mrguard (make install, or its package).",
-			 "libmrguard-guard.so and libmrguard-audit.so are not beside libmrguard.so.");
+		fail_set(
+			&error, -ENOENT, "find",
+			"Install them with mrguard (make install, or its package).",
+			"libmrguard-guard.so and libmrguard-audit.so are not beside libmrguard.so.");
 		fail_print("mrguard run", &error);
 		return -1;
 	}
@@ -282,7 +278,9 @@ static int set_report(const struct run_args *args)
 		return -1;
 	errno = cannot_write(path);
 	if (errno) {
-		fprintf(stderr, "mrguard run: --report: %s cannot be written: %m.  Name a file in a folder that is there.\n", path);
+		fprintf(stderr,
+			"mrguard run: --report: %s cannot be written: %m.  Name a file in a folder that is there.\n",
+			path);
 		return -1;
 	}
 	if (!strstr(path, "%p") && truncate(path, 0) && errno != ENOENT && errno != EINVAL) {
@@ -319,8 +317,8 @@ int cmd_run(int argc, char **argv)
 		return run_status(args.status, args.json);
 	why = run_unguarded(args.command[0]);
 	if (why)
-		fprintf(stderr, "mrguard run: %s %s: it runs without the guard\n",
-			args.command[0], why);
+		fprintf(stderr, "mrguard run: %s %s: it runs without the guard\n", args.command[0],
+			why);
 	if (set_environment(&args))
 		return EXIT_CANNOT_RUN;
 	fflush(stdout);

@@ -69,8 +69,9 @@ static const char *judge(int fd)
 		return NULL;
 	if (header.e_ident[EI_CLASS] != ELFCLASS64)
 		return "is a 32-bit program";
-	return has_loader(fd, &header) ? NULL
-				       : "is linked statically, so nothing can be put before its calls";
+	return has_loader(fd, &header) ?
+		       NULL :
+		       "is linked statically, so nothing can be put before its calls";
 }
 
 const char *run_unguarded(const char *command)

@@ -61,8 +61,7 @@ static int map_report(pid_t pid, const struct guard_state **out)
 		return fd;
 	if (fstat(fd, &st) || st.st_size != (off_t)sizeof(*state))
 		ret = -EPROTO;
-	state = ret ? MAP_FAILED :
-		      mmap(NULL, sizeof(*state), PROT_READ, MAP_SHARED, fd, 0);
+	state = ret ? MAP_FAILED : mmap(NULL, sizeof(*state), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (state == MAP_FAILED)
 		return ret ? ret : -errno;
@@ -80,13 +79,14 @@ static int say_why(pid_t pid, int code)
 	struct mrg_error error;
 
 	if (code == -ENODATA)
-		remedy = "It registered no memory yet, or was not started by `mrguard run', or closed its descriptors.";
+		remedy =
+			"It registered no memory yet, or was not started by `mrguard run', or closed its descriptors.";
 	else if (code == -EACCES || code == -EPERM)
 		remedy = "Ask as its user, or as root.";
 	else if (code == -EPROTO)
 		remedy = "Use the mrguard that it was started with.";
-	fail_set(&error, code, "status", remedy, "process %d has no report to show: %s",
-		 (int)pid, code == -ENODATA ? "none is there" : strerror(-code));
+	fail_set(&error, code, "status", remedy, "process %d has no report to show: %s", (int)pid,
+		 code == -ENODATA ? "none is there" : strerror(-code));
 	fail_print("mrguard run", &error);
 	return EXIT_FAILED;
 }

@@ -12,10 +12,10 @@
 #include "tools/fail.h"
 #include "tools/selftest.h"
 
-#define DEFAULT_BLOCKS		1152
-#define DEFAULT_BLOCK_SIZE	65536
-#define MAX_BLOCKS		(1 << 20)
-#define BAR_WIDTH		40
+#define DEFAULT_BLOCKS 1152
+#define DEFAULT_BLOCK_SIZE 65536
+#define MAX_BLOCKS (1 << 20)
+#define BAR_WIDTH 40
 
 enum {
 	KEY_DEVICE = 0x100,
@@ -36,7 +36,8 @@ static const struct argp_option options[] = {
 	{ "device", KEY_DEVICE, "DEVICE", 0, "RDMA device, such as mlx5_0", 0 },
 	{ "buffer", KEY_BUFFER, "KIND:SPEC", 0,
 	  "host:SIZE, cuda:SIZE (GPU memory), udmabuf:SIZE, fd:NUMBER (a DMA-BUF "
-	  "that is open in this process), or simgpu:SPEC on the test ground", 0 },
+	  "that is open in this process), or simgpu:SPEC on the test ground",
+	  0 },
 	{ "iova", KEY_IOVA, "ADDR", 0,
 	  "Where to register a DMA-BUF (default: where the CPU sees it)", 0 },
 	{ NULL, 0, NULL, 0, "How it is registered:", 2 },
@@ -54,14 +55,14 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static uint64_t arg_between(struct argp_state *state, const char *option,
-			    const char *arg, uint64_t min, uint64_t max)
+static uint64_t arg_between(struct argp_state *state, const char *option, const char *arg,
+			    uint64_t min, uint64_t max)
 {
 	uint64_t value = arg_size(state, option, arg);
 
 	if (value < min || value > max)
-		argp_error(state, "%s: expected %" PRIu64 " to %" PRIu64
-			   ", read \"%s\"", option, min, max, arg);
+		argp_error(state, "%s: expected %" PRIu64 " to %" PRIu64 ", read \"%s\"", option,
+			   min, max, arg);
 	return value;
 }
 
@@ -75,8 +76,7 @@ static void parse_strategy(struct argp_state *state, const char *arg)
 		args->reg.strategy = (enum mrg_strategy)i;
 		return;
 	}
-	argp_error(state, "--strategy: expected auto, split or rebase, read \"%s\"",
-		   arg);
+	argp_error(state, "--strategy: expected auto, split or rebase, read \"%s\"", arg);
 }
 
 static void check_args(struct argp_state *state)
@@ -85,8 +85,8 @@ static void check_args(struct argp_state *state)
 
 	if (!args->device || !args->buffer)
 		argp_error(state, "give --device and --buffer");
-	if (args->iova && (!strncmp(args->buffer, "host:", 5) ||
-			   !strncmp(args->buffer, "cuda:", 5)))
+	if (args->iova &&
+	    (!strncmp(args->buffer, "host:", 5) || !strncmp(args->buffer, "cuda:", 5)))
 		argp_error(state, "--iova is for DMA-BUFs: host and cuda memory have an address");
 }
 
@@ -111,8 +111,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		parse_strategy(state, arg);
 		return 0;
 	case KEY_MAX_PAGE_SHIFT:
-		args->open.max_page_shift = (uint32_t)
-			arg_between(state, "--max-page-shift", arg, 12, 63);
+		args->open.max_page_shift =
+			(uint32_t)arg_between(state, "--max-page-shift", arg, 12, 63);
 		return 0;
 	case KEY_NO_MODULE:
 		args->open.flags |= MRG_OPEN_NO_MODULE;
@@ -162,9 +162,8 @@ static void draw_bar(void *arg, uint64_t done, uint64_t total)
 	if (now == *percent)
 		return;
 	*percent = now;
-	fprintf(stderr, "\r[%.*s%*s] %3u%%", filled,
-		"########################################", BAR_WIDTH - filled, "",
-		now);
+	fprintf(stderr, "\r[%.*s%*s] %3u%%", filled, "########################################",
+		BAR_WIDTH - filled, "", now);
 	if (done == total)
 		fprintf(stderr, "\r%*s\r", BAR_WIDTH + 8, "");
 }
@@ -182,8 +181,7 @@ static int show(const struct selftest_args *args, const struct target *target,
 	return status;
 }
 
-static int run(const char *command, const struct selftest_args *args,
-	       struct ibv_context *verbs)
+static int run(const char *command, const struct selftest_args *args, struct ibv_context *verbs)
 {
 	unsigned int percent = UINT32_MAX;
 	struct selftest_progress progress = { .arg = &percent };
@@ -212,8 +210,10 @@ static int run(const char *command, const struct selftest_args *args,
 int cmd_selftest(int argc, char **argv)
 {
 	struct selftest_args args = {
-		.blocks = DEFAULT_BLOCKS, .block_size = DEFAULT_BLOCK_SIZE,
-		.open.size = sizeof(args.open), .reg.size = sizeof(args.reg),
+		.blocks = DEFAULT_BLOCKS,
+		.block_size = DEFAULT_BLOCK_SIZE,
+		.open.size = sizeof(args.open),
+		.reg.size = sizeof(args.reg),
 	};
 	struct ibv_context *verbs;
 	int status;
@@ -222,8 +222,10 @@ int cmd_selftest(int argc, char **argv)
 		return EXIT_FAILED;
 	verbs = rc_device_open(args.device);
 	if (!verbs) {
-		fprintf(stderr, "%s: RDMA device %s cannot be opened: %m\n"
-			"  `mrguard info' lists RDMA devices\n", argv[0], args.device);
+		fprintf(stderr,
+			"%s: RDMA device %s cannot be opened: %m\n"
+			"  `mrguard info' lists RDMA devices\n",
+			argv[0], args.device);
 		return EXIT_USAGE;
 	}
 	status = run(argv[0], &args, verbs);

@@ -32,19 +32,18 @@ static struct distance_text distance_text(int64_t distance)
 	struct distance_text out;
 
 	if (size & (size - 1))
-		snprintf(out.text, sizeof(out.text), "X %c 0x%" PRIx64,
-			 distance < 0 ? '-' : '+', size);
+		snprintf(out.text, sizeof(out.text), "X %c 0x%" PRIx64, distance < 0 ? '-' : '+',
+			 size);
 	else
-		snprintf(out.text, sizeof(out.text), "X %c 2^%d",
-			 distance < 0 ? '-' : '+', __builtin_ctzll(size));
+		snprintf(out.text, sizeof(out.text), "X %c 2^%d", distance < 0 ? '-' : '+',
+			 __builtin_ctzll(size));
 	return out;
 }
 
-const char *selftest_hint(const struct selftest_args *args,
-			  const struct selftest_result *result)
+const char *selftest_hint(const struct selftest_args *args, const struct selftest_result *result)
 {
-	enum mrg_verdict verdict = result->has_prediction ?
-		result->predicted.verdict : MRG_VERDICT_UNKNOWN;
+	enum mrg_verdict verdict = result->has_prediction ? result->predicted.verdict :
+							    MRG_VERDICT_UNKNOWN;
 
 	if (!result->wrong && !result->overwritten)
 		return "";
@@ -65,8 +64,7 @@ void selftest_note_plan(struct selftest_result *result, const struct mrg_plan *p
 		result->predicted = *mrg_plan_single(plan);
 }
 
-static void print_prediction(const struct term *term,
-			     const struct selftest_result *result)
+static void print_prediction(const struct term *term, const struct selftest_result *result)
 {
 	const struct mrg_outcome *p = &result->predicted;
 
@@ -86,9 +84,9 @@ static void print_group(const struct term *term, const struct selftest_group *g)
 	fprintf(term->out, "  %-13s  ", transfer_name(g->local, g->way));
 	switch (g->kind) {
 	case VERIFY_MOVED:
-		fprintf(term->out, g->way == VERIFY_INTO ?
-			"bytes of offset X were found at %s" :
-			"offset X gave the bytes of %s",
+		fprintf(term->out,
+			g->way == VERIFY_INTO ? "bytes of offset X were found at %s" :
+						"offset X gave the bytes of %s",
 			distance_text(g->distance).text);
 		break;
 	case VERIFY_OVERWRITTEN:
@@ -101,29 +99,26 @@ static void print_group(const struct term *term, const struct selftest_group *g)
 	default:
 		fprintf(term->out, "offset X holds bytes of no offset");
 	}
-	fprintf(term->out, ": X from 0x%" PRIx64 " to 0x%" PRIx64 ", %" PRIu64
-		" places, %s\n", g->from, g->to, g->places, term_size(g->bytes).text);
+	fprintf(term->out, ": X from 0x%" PRIx64 " to 0x%" PRIx64 ", %" PRIu64 " places, %s\n",
+		g->from, g->to, g->places, term_size(g->bytes).text);
 }
 
-void selftest_print_text(const struct term *term,
-			 const struct selftest_args *args,
-			 const struct target *target,
-			 const struct selftest_result *result)
+void selftest_print_text(const struct term *term, const struct selftest_args *args,
+			 const struct target *target, const struct selftest_result *result)
 {
 	bool clean = !result->wrong && !result->overwritten;
 
-	term_print(term, TERM_STRONG, "%s, %s, on %s\n", target->spec,
-		   term_size(target->size).text, args->device);
+	term_print(term, TERM_STRONG, "%s, %s, on %s\n", target->spec, term_size(target->size).text,
+		   args->device);
 	fprintf(term->out, "  registered %s, %zu MR%s\n",
 		args->raw ? "by plain verbs" : "by mrguard", result->mrs,
 		result->mrs == 1 ? "" : "s");
 	print_prediction(term, result);
 	if (!args->raw && result->words[0])
 		term_wrap(term, 2, result->words);
-	fprintf(term->out, "  looked at  %" PRIu64 " places, %s, %s\n",
-		result->places, term_size(result->compared).text,
-		result->cpu_truth ? "through the CPU's mapping"
-				  : "through small MRs of their own");
+	fprintf(term->out, "  looked at  %" PRIu64 " places, %s, %s\n", result->places,
+		term_size(result->compared).text,
+		result->cpu_truth ? "through the CPU's mapping" : "through small MRs of their own");
 	for (size_t i = 0; i < result->group_count; i++)
 		print_group(term, &result->groups[i]);
 	if (result->left_out)
@@ -133,7 +128,8 @@ void selftest_print_text(const struct term *term,
 	if (clean)
 		term_print(term, TERM_GOOD, "clean: every byte is where it should be\n");
 	else
-		term_print(term, TERM_BAD, "WRONG: %" PRIu64 " bytes, and %" PRIu64
+		term_print(term, TERM_BAD,
+			   "WRONG: %" PRIu64 " bytes, and %" PRIu64
 			   " overwritten, with no error from verbs\n",
 			   result->wrong, result->overwritten);
 	if (!clean)
@@ -142,8 +138,7 @@ void selftest_print_text(const struct term *term,
 
 static json_t *json_distance(const struct selftest_group *g)
 {
-	uint64_t size = g->distance < 0 ? -(uint64_t)g->distance
-					: (uint64_t)g->distance;
+	uint64_t size = g->distance < 0 ? -(uint64_t)g->distance : (uint64_t)g->distance;
 
 	if (!g->distance)
 		return json_null();
@@ -187,21 +182,20 @@ static json_t *json_prediction(const struct selftest_result *result)
 	out = json_object();
 	json_put(&out, "verdict", json_string(mrg_verdict_name(p->verdict)));
 	json_put(&out, "first_bad_offset",
-		 p->first_bad_offset == MRG_NO_OFFSET ? json_null()
-						      : json_hex(p->first_bad_offset));
+		 p->first_bad_offset == MRG_NO_OFFSET ? json_null() :
+							json_hex(p->first_bad_offset));
 	json_put(&out, "period", p->period ? json_hex(p->period) : json_null());
 	return out;
 }
 
-int selftest_print_json(const struct selftest_args *args,
-			const struct target *target,
+int selftest_print_json(const struct selftest_args *args, const struct target *target,
 			const struct selftest_result *result)
 {
 	json_t *out = json_object();
 
 	json_put(&out, "schema", json_string("mrguard.selftest/1"));
-	json_put(&out, "verdict", json_string(result->wrong || result->overwritten ?
-					      "wrong" : "clean"));
+	json_put(&out, "verdict",
+		 json_string(result->wrong || result->overwritten ? "wrong" : "clean"));
 	json_put(&out, "device", json_text(args->device));
 	json_put(&out, "buffer", json_text(target->spec));
 	json_put(&out, "size", json_hex(target->size));

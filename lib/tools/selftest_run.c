@@ -8,10 +8,9 @@
 #include "tools/fail.h"
 #include "tools/selftest.h"
 
-#define BOUNCE		(2ULL << 20)
-#define SIDES		2	/* remote, local */
-#define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			 IBV_ACCESS_REMOTE_READ)
+#define BOUNCE (2ULL << 20)
+#define SIDES 2 /* remote, local */
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 struct run {
 	const struct selftest_args *args;
@@ -53,9 +52,10 @@ static int open_ends(struct run *run)
 		ret = rc_connect(&run->ends[i], &run->ends[1 - i].addr);
 	for (int i = 0; i < 2 && ret; i++)
 		if (run->ends[i].fault[0])
-			return fail_set(run->error, ret, "connect",
-					"the port must be up: rdma link; a RoCE port needs an address",
-					"%s: %s", run->args->device, run->ends[i].fault);
+			return fail_set(
+				run->error, ret, "connect",
+				"the port must be up: rdma link; a RoCE port needs an address",
+				"%s: %s", run->args->device, run->ends[i].fault);
 	run->bounce = malloc(BOUNCE);
 	if (run->bounce)
 		run->bounce_mr = ibv_reg_mr(run->pd, run->bounce, BOUNCE, ACCESS);
@@ -67,8 +67,7 @@ static int library_failed(struct run *run, int code, const char *what)
 {
 	if (!mrg_last_error(run->ctx, run->error))
 		return code;
-	return fail_set(run->error, code, "register", "", "%s: %s", what,
-			strerror(-code));
+	return fail_set(run->error, code, "register", "", "%s: %s", what, strerror(-code));
 }
 
 static int register_guarded(struct run *run)
@@ -78,11 +77,11 @@ static int register_guarded(struct run *run)
 	int ret = mrg_open(&run->ctx, run->verbs, &run->args->open);
 
 	if (!ret && t->buf.fd >= 0)
-		ret = mrg_reg_dmabuf(run->ctx, run->pd, &t->buf, t->addr, t->size,
-				     ACCESS, &run->args->reg, &run->mr);
+		ret = mrg_reg_dmabuf(run->ctx, run->pd, &t->buf, t->addr, t->size, ACCESS,
+				     &run->args->reg, &run->mr);
 	else if (!ret)
-		ret = mrg_reg(run->ctx, run->pd, t->map, t->size, ACCESS,
-			      &run->args->reg, &run->mr);
+		ret = mrg_reg(run->ctx, run->pd, t->map, t->size, ACCESS, &run->args->reg,
+			      &run->mr);
 	if (ret)
 		return library_failed(run, ret, "registration");
 	result->mrs = mrg_mr_count(run->mr);
@@ -104,8 +103,7 @@ static int register_raw(struct run *run)
 	if (t->buf.fd < 0)
 		run->raw = ibv_reg_mr(run->pd, t->map, t->size, ACCESS);
 	else if (!mrg_dmabuf_offset(&t->buf, t->addr, &offset))
-		run->raw = ibv_reg_dmabuf_mr(run->pd, offset, t->size, t->addr,
-					     t->buf.fd, ACCESS);
+		run->raw = ibv_reg_dmabuf_mr(run->pd, offset, t->size, t->addr, t->buf.fd, ACCESS);
 	if (!run->raw)
 		return fail_errno(run, "register", "plain registration");
 	run->result->mrs = 1;
@@ -113,28 +111,26 @@ static int register_raw(struct run *run)
 	return 0;
 }
 
-static ssize_t keys(void *arg, uint64_t offset, uint64_t length,
-		    struct mrg_seg *segs, size_t cap)
+static ssize_t keys(void *arg, uint64_t offset, uint64_t length, struct mrg_seg *segs, size_t cap)
 {
 	struct run *run = arg;
 
 	if (run->mr)
 		return mrg_keys(run->mr, run->target->addr + offset, length, segs, cap);
 	segs[0] = (struct mrg_seg){ .wire = run->target->addr + offset,
-				    .length = length, .lkey = run->raw->lkey,
+				    .length = length,
+				    .lkey = run->raw->lkey,
 				    .rkey = run->raw->rkey };
 	return 1;
 }
 
-static bool same_group(const struct selftest_group *g, bool local,
-		       const struct verify_fault *f)
+static bool same_group(const struct selftest_group *g, bool local, const struct verify_fault *f)
 {
 	return g->local == local && g->way == f->way && g->kind == f->kind &&
 	       g->distance == f->distance;
 }
 
-static void count_fault(struct selftest_result *result, bool local,
-			const struct verify_fault *f)
+static void count_fault(struct selftest_result *result, bool local, const struct verify_fault *f)
 {
 	struct selftest_group *g = result->groups;
 	size_t i = 0;
@@ -147,7 +143,8 @@ static void count_fault(struct selftest_result *result, bool local,
 	}
 	if (i == result->group_count) {
 		result->group_count++;
-		g[i] = (struct selftest_group){ .local = local, .way = f->way,
+		g[i] = (struct selftest_group){ .local = local,
+						.way = f->way,
 						.kind = f->kind,
 						.distance = f->distance,
 						.from = UINT64_MAX };
@@ -160,8 +157,8 @@ static void count_fault(struct selftest_result *result, bool local,
 		g[i].to = f->offset + f->length;
 }
 
-static void span_done(void *arg, const struct verify_span *span,
-		      const struct verify_fault *faults, size_t count)
+static void span_done(void *arg, const struct verify_span *span, const struct verify_fault *faults,
+		      size_t count)
 {
 	struct run *run = arg;
 
@@ -175,14 +172,19 @@ static void span_done(void *arg, const struct verify_span *span,
 static int run_side(struct run *run, const struct verify_truth *truth)
 {
 	struct verify v = {
-		.end = &run->ends[0], .tested_is_local = run->local,
-		.keys = keys, .keys_arg = run,
-		.bounce = { .wire = (uintptr_t)run->bounce, .length = BOUNCE,
+		.end = &run->ends[0],
+		.tested_is_local = run->local,
+		.keys = keys,
+		.keys_arg = run,
+		.bounce = { .wire = (uintptr_t)run->bounce,
+			    .length = BOUNCE,
 			    .lkey = run->bounce_mr->lkey,
 			    .rkey = run->bounce_mr->rkey },
-		.bounce_mem = run->bounce, .truth = truth,
+		.bounce_mem = run->bounce,
+		.truth = truth,
 		.size = run->target->size,
-		.span_done = span_done, .span_done_arg = run,
+		.span_done = span_done,
+		.span_done_arg = run,
 	};
 	int ret = 0;
 
@@ -196,10 +198,11 @@ static int run_side(struct run *run, const struct verify_truth *truth)
 	verify_release(&v);
 	if (!ret)
 		return 0;
-	return fail_set(run->error, ret, "transfer",
-			"look in dmesg; a region that registers and then fails on the wire is one that the device does not reach",
-			"with the buffer as the %s side: %s", run->local ? "local" : "remote",
-			run->ends[0].fault[0] ? run->ends[0].fault : strerror(-ret));
+	return fail_set(
+		run->error, ret, "transfer",
+		"look in dmesg; a region that registers and then fails on the wire is one that the device does not reach",
+		"with the buffer as the %s side: %s", run->local ? "local" : "remote",
+		run->ends[0].fault[0] ? run->ends[0].fault : strerror(-ret));
 }
 
 static int verify_all(struct run *run)
@@ -211,9 +214,8 @@ static int verify_all(struct run *run)
 	if (!run->target->map)
 		ret = small_truth_open(&run->small, &run->ends[0], run->target);
 	if (!ret)
-		ret = verify_spans_make(&run->spans, run->target->size,
-					run->target->addr, run->args->blocks,
-					run->args->block_size);
+		ret = verify_spans_make(&run->spans, run->target->size, run->target->addr,
+					run->args->blocks, run->args->block_size);
 	if (ret)
 		return fail_set(run->error, ret, "prepare", "", "%s", strerror(-ret));
 	truth = target_truth(run->target, &run->small);
@@ -247,8 +249,12 @@ int selftest_run(const struct selftest_args *args, const struct target *target,
 		 struct ibv_context *verbs, const struct selftest_progress *progress,
 		 struct selftest_result *result, struct mrg_error *error)
 {
-	struct run run = { .args = args, .target = target, .verbs = verbs,
-			   .progress = progress, .result = result, .error = error };
+	struct run run = { .args = args,
+			   .target = target,
+			   .verbs = verbs,
+			   .progress = progress,
+			   .result = result,
+			   .error = error };
 	int ret = open_ends(&run);
 
 	if (!ret)

@@ -20,7 +20,7 @@
 #include "tools/pong.h"
 #include "tools/term.h"
 
-#define ACCEPT_MS	500
+#define ACCEPT_MS 500
 
 enum {
 	KEY_LISTEN = 0x100,
@@ -120,7 +120,7 @@ struct server {
 	struct fabric fabric;
 	struct fabric_buffer buffer;
 	struct mrg_listener *listener;
-	pthread_mutex_t lock;	/* for storing */
+	pthread_mutex_t lock; /* for storing */
 	unsigned int clients;
 };
 
@@ -136,8 +136,8 @@ static int cannot(struct server *s, const char *what)
 {
 	int err = errno;
 
-	return fail_set(&s->fabric.error, -err, what, "", "%s: cannot %s: %s",
-			s->args.file, what, strerror(err));
+	return fail_set(&s->fabric.error, -err, what, "", "%s: cannot %s: %s", s->args.file, what,
+			strerror(err));
 }
 
 static int read_all(struct server *s, int fd)
@@ -150,8 +150,8 @@ static int read_all(struct server *s, int fd)
 		if (n < 0)
 			return cannot(s, "read it");
 		if (!n)
-			return fail_set(&s->fabric.error, -EIO, "read", "",
-					"%s became shorter", s->args.file);
+			return fail_set(&s->fabric.error, -EIO, "read", "", "%s became shorter",
+					s->args.file);
 		at += (uint64_t)n;
 	}
 	return 0;
@@ -166,8 +166,7 @@ static int load_file(struct server *s, int access)
 		return cannot(s, "open it");
 	ret = fstat(fd, &info) ? cannot(s, "ask for its size") : 0;
 	if (!ret && (!S_ISREG(info.st_mode) || !info.st_size))
-		ret = fail_set(&s->fabric.error, -EINVAL, "open",
-			       "Serve an ordinary file.",
+		ret = fail_set(&s->fabric.error, -EINVAL, "open", "Serve an ordinary file.",
 			       "%s is empty or no ordinary file", s->args.file);
 	if (!ret)
 		ret = fabric_alloc(&s->fabric, (uint64_t)info.st_size, access, &s->buffer);
@@ -219,9 +218,9 @@ static json_t *answer_sum(struct server *s, json_t *order)
 	if (offset < 0 || length < 0 || (uint64_t)offset > s->buffer.length ||
 	    (uint64_t)length > s->buffer.length - (uint64_t)offset)
 		return json_pack("{s:s}", "error", "no such range");
-	return json_pack("{s:o}", "sum",
-			 json_hex(fabric_sum(FABRIC_SUM_START, s->buffer.bytes + offset,
-					     (uint64_t)length)));
+	return json_pack(
+		"{s:o}", "sum",
+		json_hex(fabric_sum(FABRIC_SUM_START, s->buffer.bytes + offset, (uint64_t)length)));
 }
 
 static json_t *answer_store(struct server *s)
@@ -236,8 +235,7 @@ static json_t *answer_store(struct server *s)
 		     json_pack("{s:b}", "stored", s->args.file != NULL);
 }
 
-static int answer(struct server *s, struct fabric *fabric, struct mrg_ep *ep,
-		  json_t *order)
+static int answer(struct server *s, struct fabric *fabric, struct mrg_ep *ep, json_t *order)
 {
 	const char *what = json_string_value(json_object_get(order, "do"));
 	json_t *reply;
@@ -267,8 +265,8 @@ static void serve_client(struct server *s, struct mrg_ep *ep)
 	/* Its own failures are not the server's. */
 	struct fabric fabric = s->fabric;
 	json_t *order;
-	int ret = fabric_offer(&fabric, ep, &s->buffer,
-			       s->args.file ? s->args.file : "memory", s->args.writable);
+	int ret = fabric_offer(&fabric, ep, &s->buffer, s->args.file ? s->args.file : "memory",
+			       s->args.writable);
 
 	while (!ret && !stopped) {
 		order = fabric_receive(&fabric, ep, ACCEPT_MS);
@@ -347,8 +345,7 @@ static int set_up(struct server *s)
 		ret = fabric_alloc(&s->fabric, s->args.memory, access, &s->buffer);
 	if (!ret) {
 		ret = mrg_listener_open(s->fabric.transfer, s->args.listen,
-					s->args.port ? s->args.port : FABRIC_PORT,
-					&s->listener);
+					s->args.port ? s->args.port : FABRIC_PORT, &s->listener);
 		if (ret)
 			mrg_transfer_last_error(s->fabric.transfer, &s->fabric.error);
 	}
@@ -367,10 +364,8 @@ int cmd_serve(int argc, char **argv)
 	if (!ret) {
 		sigaction(SIGINT, &action, NULL);
 		sigaction(SIGTERM, &action, NULL);
-		printf("serving %s (%s%s) on port %u\n",
-		       s.args.file ? s.args.file : "memory",
-		       term_size(s.buffer.length).text,
-		       s.args.writable ? ", writable" : "",
+		printf("serving %s (%s%s) on port %u\n", s.args.file ? s.args.file : "memory",
+		       term_size(s.buffer.length).text, s.args.writable ? ", writable" : "",
 		       mrg_listener_port(s.listener));
 		fflush(stdout);
 		serve_all(&s);

@@ -16,8 +16,8 @@
 #include "tools/json.h"
 #include "tools/term.h"
 
-#define SCHEMA		"mrguard.show/1"
-#define FEW_PIECES	16
+#define SCHEMA "mrguard.show/1"
+#define FEW_PIECES 16
 
 enum { KEY_JSON = 0x100, KEY_ALL, KEY_COLOUR };
 
@@ -86,8 +86,7 @@ static int read_stream(FILE *in, const char *name, uint8_t **bytes, size_t *leng
 	return 0;
 }
 
-static int read_bytes(const char *file, uint8_t **bytes, size_t *length,
-		      struct mrg_error *error)
+static int read_bytes(const char *file, uint8_t **bytes, size_t *length, struct mrg_error *error)
 {
 	FILE *in;
 	int ret;
@@ -103,8 +102,7 @@ static int read_bytes(const char *file, uint8_t **bytes, size_t *length,
 }
 
 /* Return: an exit status */
-static int read_descriptor(const char *file, struct mrg_descriptor *desc,
-			   struct mrg_error *error)
+static int read_descriptor(const char *file, struct mrg_descriptor *desc, struct mrg_error *error)
 {
 	uint8_t *bytes;
 	size_t length;
@@ -121,8 +119,7 @@ static int read_descriptor(const char *file, struct mrg_descriptor *desc,
 
 static const char *gid_type_name(enum mrg_gid_type type)
 {
-	return type == MRG_GID_ROCE_V2 ? "RoCE v2" :
-	       type == MRG_GID_ROCE_V1 ? "RoCE v1" : "IB";
+	return type == MRG_GID_ROCE_V2 ? "RoCE v2" : type == MRG_GID_ROCE_V1 ? "RoCE v1" : "IB";
 }
 
 static const char *link_layer_name(uint8_t layer)
@@ -193,8 +190,9 @@ static json_t *json_device(const struct mrg_desc_device *device)
 	json_put(&object, "name", json_text(device->name));
 	json_put(&object, "port", json_count(device->port));
 	json_put(&object, "guid", json_hex(guid_number(device->guid)));
-	json_put(&object, "gid", is_set(device->gid, 16) ?
-			  json_string(mrg_gid_text(device->gid, gid)) : json_null());
+	json_put(&object, "gid",
+		 is_set(device->gid, 16) ? json_string(mrg_gid_text(device->gid, gid)) :
+					   json_null());
 	json_put(&object, "gid_type", json_string(gid_type_name(device->gid_type)));
 	json_put(&object, "lid", json_count(device->lid));
 	json_put(&object, "link_layer", json_string(link_layer_name(device->link_layer)));
@@ -249,21 +247,19 @@ static void print_pieces(const struct mrg_desc_device *device, bool all)
 		const struct mrg_desc_piece *piece = &device->pieces[i];
 
 		printf("%-*s  +0x%-12" PRIx64 " %10s  wire 0x%" PRIx64 "  rkey 0x%" PRIx32 "\n",
-		       TERM_LABEL, "", piece->start, term_exact(piece->length).text,
-		       piece->wire, piece->rkey);
+		       TERM_LABEL, "", piece->start, term_exact(piece->length).text, piece->wire,
+		       piece->rkey);
 	}
 	if (count < device->count)
 		printf("%-*s  and %zu more: see --all\n", TERM_LABEL, "", device->count - count);
 }
 
-static void print_device(const struct term *term, const struct mrg_desc_device *device,
-			 bool all)
+static void print_device(const struct term *term, const struct mrg_desc_device *device, bool all)
 {
 	char gid[MRG_GID_TEXT];
 
 	label(term, "verbs");
-	printf("%s port %u, %s", device->name, device->port,
-	       link_layer_name(device->link_layer));
+	printf("%s port %u, %s", device->name, device->port, link_layer_name(device->link_layer));
 	if (is_set(device->gid, 16))
 		printf(", GID %s (%s)", mrg_gid_text(device->gid, gid),
 		       gid_type_name(device->gid_type));

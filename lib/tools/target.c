@@ -11,9 +11,9 @@
 #include "tools/parse.h"
 #include "tools/target.h"
 
-#define STAGE		"make buffer"
-#define DEFAULT_IOVA	0x700000000000ULL
-#define LOOK		(2ULL << 20)	/* the longest stretch of one look */
+#define STAGE "make buffer"
+#define DEFAULT_IOVA 0x700000000000ULL
+#define LOOK (2ULL << 20) /* the longest stretch of one look */
 
 struct mapping {
 	void *at;
@@ -41,42 +41,37 @@ static int keep_mapping(struct target *target, int fd, struct mrg_error *error)
 			close(fd);
 		return fail_set(error, -ENOMEM, STAGE, "", "out of memory");
 	}
-	*mapping = (struct mapping){ .at = target->map, .size = target->size,
-				     .fd = fd };
+	*mapping = (struct mapping){ .at = target->map, .size = target->size, .fd = fd };
 	target->owned = mapping;
 	target->give_back = unmap;
 	return 0;
 }
 
-static int target_host(struct target *target, const char *size,
-		       struct mrg_error *error)
+static int target_host(struct target *target, const char *size, struct mrg_error *error)
 {
 	void *at;
 
 	if (mrg_parse_size(size, &target->size) || !target->size)
-		return fail_set(error, -EINVAL, STAGE,
-				"sizes are written as 4096, 0x1000 or 4K",
+		return fail_set(error, -EINVAL, STAGE, "sizes are written as 4096, 0x1000 or 4K",
 				"host: expected a size, read \"%s\"", size);
 	at = mmap(NULL, target->size, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
-		return fail_set(error, -errno, STAGE, "",
-				"cannot map %s bytes: %s", size, strerror(errno));
+		return fail_set(error, -errno, STAGE, "", "cannot map %s bytes: %s", size,
+				strerror(errno));
 	target->map = at;
 	target->addr = (uintptr_t)at;
 	return keep_mapping(target, -1, error);
 }
 
-static int target_made(struct target *target, uint64_t iova,
-		       struct mrg_error *error)
+static int target_made(struct target *target, uint64_t iova, struct mrg_error *error)
 {
 	int ret = exporter_open(target->spec, &target->buf.fd, &target->size, error);
 	void *at;
 
 	if (ret)
 		return ret;
-	at = mmap(NULL, target->size, PROT_READ | PROT_WRITE, MAP_SHARED,
-		  target->buf.fd, 0);
+	at = mmap(NULL, target->size, PROT_READ | PROT_WRITE, MAP_SHARED, target->buf.fd, 0);
 	target->map = at == MAP_FAILED ? NULL : at;
 	target->addr = iova ? iova : target->map ? (uintptr_t)at : DEFAULT_IOVA;
 	target->buf.base = target->addr;
@@ -107,8 +102,7 @@ static int target_fd(struct target *target, const char *number, uint64_t iova,
 	return 0;
 }
 
-int target_open(struct target *target, const char *spec, uint64_t iova,
-		struct mrg_error *error)
+int target_open(struct target *target, const char *spec, uint64_t iova, struct mrg_error *error)
 {
 	*target = (struct target){ .spec = spec, .buf.fd = -1 };
 	if (!strncmp(spec, "host:", 5))
@@ -143,15 +137,13 @@ static int map_write(void *arg, uint64_t offset, const void *buf, uint64_t lengt
 	return 0;
 }
 
-int small_truth_open(struct small_truth *truth, struct rc_end *end,
-		     const struct target *target)
+int small_truth_open(struct small_truth *truth, struct rc_end *end, const struct target *target)
 {
 	*truth = (struct small_truth){ .end = end, .target = target };
 	truth->bounce = malloc(LOOK);
 	if (!truth->bounce)
 		return -ENOMEM;
-	truth->bounce_mr = ibv_reg_mr(end->pd, truth->bounce, LOOK,
-				      IBV_ACCESS_LOCAL_WRITE);
+	truth->bounce_mr = ibv_reg_mr(end->pd, truth->bounce, LOOK, IBV_ACCESS_LOCAL_WRITE);
 	if (truth->bounce_mr)
 		return 0;
 	free(truth->bounce);
@@ -166,8 +158,8 @@ void small_truth_close(struct small_truth *truth)
 	*truth = (struct small_truth){ 0 };
 }
 
-static int look(struct small_truth *truth, enum ibv_wr_opcode opcode,
-		uint64_t offset, uint64_t length)
+static int look(struct small_truth *truth, enum ibv_wr_opcode opcode, uint64_t offset,
+		uint64_t length)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t at, iova;
@@ -178,17 +170,15 @@ static int look(struct small_truth *truth, enum ibv_wr_opcode opcode,
 	if (mrg_dmabuf_offset(&truth->target->buf, truth->target->addr + offset, &at))
 		return -ERANGE;
 	iova = at & (page - 1);
-	mr = ibv_reg_dmabuf_mr(truth->end->pd, at, length, iova,
-			       truth->target->buf.fd,
+	mr = ibv_reg_dmabuf_mr(truth->end->pd, at, length, iova, truth->target->buf.fd,
 			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-			       IBV_ACCESS_REMOTE_WRITE);
+				       IBV_ACCESS_REMOTE_WRITE);
 	if (!mr)
 		return -errno;
 	pair.local = (struct mrg_seg){ .wire = (uintptr_t)truth->bounce,
 				       .length = length,
 				       .lkey = truth->bounce_mr->lkey };
-	pair.remote = (struct mrg_seg){ .wire = iova, .length = length,
-					.rkey = mr->rkey };
+	pair.remote = (struct mrg_seg){ .wire = iova, .length = length, .rkey = mr->rkey };
 	ret = rc_transfer(truth->end, opcode, &pair, 1);
 	ibv_dereg_mr(mr);
 	return ret;
@@ -220,8 +210,7 @@ static int small_write(void *arg, uint64_t offset, const void *buf, uint64_t len
 	return ret;
 }
 
-struct verify_truth target_truth(const struct target *target,
-				 struct small_truth *small)
+struct verify_truth target_truth(const struct target *target, struct small_truth *small)
 {
 	if (target->map)
 		return (struct verify_truth){ map_read, map_write, target->map };

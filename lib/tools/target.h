@@ -22,7 +22,7 @@ struct target {
 	uint64_t addr;
 	uint64_t size;
 	void *map;
-	void *owned;	/* what target_close() has to give back */
+	void *owned; /* what target_close() has to give back */
 	void (*give_back)(void *owned);
 };
 
@@ -35,8 +35,7 @@ struct target {
  *
  * Return: 0 or -errno.
  */
-int target_open(struct target *target, const char *spec, uint64_t iova,
-		struct mrg_error *error);
+int target_open(struct target *target, const char *spec, uint64_t iova, struct mrg_error *error);
 void target_close(struct target *target);
 
 /* For cuda:SIZE, in target_cuda.c. */
@@ -52,12 +51,10 @@ struct small_truth {
 	void *bounce;
 	struct ibv_mr *bounce_mr;
 };
-int small_truth_open(struct small_truth *truth, struct rc_end *end,
-		     const struct target *target);
+int small_truth_open(struct small_truth *truth, struct rc_end *end, const struct target *target);
 void small_truth_close(struct small_truth *truth);
 
 /** target_truth() - the truth of a buffer: its mapping, else @small */
-struct verify_truth target_truth(const struct target *target,
-				 struct small_truth *small);
+struct verify_truth target_truth(const struct target *target, struct small_truth *small);
 
 #endif

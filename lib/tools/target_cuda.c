@@ -11,7 +11,7 @@
 #include "tools/parse.h"
 #include "tools/target.h"
 
-#define STAGE	"make buffer"
+#define STAGE "make buffer"
 
 /* The driver API's own types, as cuda.h has them. */
 typedef int cu_result;
@@ -28,8 +28,8 @@ struct cuda {
 	cu_result (*sync_memops)(const void *value, int attribute, cu_ptr addr);
 };
 
-#define DEVICE			0
-#define POINTER_SYNC_MEMOPS	6	/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+#define DEVICE 0
+#define POINTER_SYNC_MEMOPS 6 /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
 
 struct gpu_buffer {
 	struct cuda cuda;
@@ -118,8 +118,7 @@ int target_cuda(struct target *target, const char *size, struct mrg_error *error
 	cu_result result;
 
 	if (mrg_parse_size(size, &target->size) || !target->size)
-		return fail_set(error, -EINVAL, STAGE,
-				"sizes are written as 4096, 0x1000 or 4K",
+		return fail_set(error, -EINVAL, STAGE, "sizes are written as 4096, 0x1000 or 4K",
 				"cuda: expected a size, read \"%s\"", size);
 	gpu = calloc(1, sizeof(*gpu));
 	if (!gpu)
@@ -132,8 +131,7 @@ int target_cuda(struct target *target, const char *size, struct mrg_error *error
 	result = allocate(gpu, target->size);
 	if (result)
 		return fail_set(error, -EIO, STAGE, "see mrguard gpu",
-				"cuda: the driver refused %s bytes (error %d)", size,
-				result);
+				"cuda: the driver refused %s bytes (error %d)", size, result);
 	target->addr = gpu->addr;
 	if (export(gpu, target->size, error))
 		return error->code;

@@ -68,16 +68,14 @@ int term_parse_colour(const char *word, enum term_colour *colour)
 const char *term_style(const struct term *term, enum term_style style)
 {
 	static const char *const codes[] = {
-		[TERM_PLAIN] = "\033[0m",  [TERM_STRONG] = "\033[1m",
-		[TERM_FAINT] = "\033[2m",  [TERM_GOOD] = "\033[32m",
-		[TERM_BAD] = "\033[1;31m", [TERM_WARN] = "\033[33m",
+		[TERM_PLAIN] = "\033[0m", [TERM_STRONG] = "\033[1m", [TERM_FAINT] = "\033[2m",
+		[TERM_GOOD] = "\033[32m", [TERM_BAD] = "\033[1;31m", [TERM_WARN] = "\033[33m",
 	};
 
 	return term->colour ? codes[style] : "";
 }
 
-void term_print(const struct term *term, enum term_style style,
-		const char *format, ...)
+void term_print(const struct term *term, enum term_style style, const char *format, ...)
 {
 	va_list args;
 
@@ -116,8 +114,8 @@ void term_wrap(const struct term *term, unsigned int indent, const char *text)
 	fputc('\n', term->out);
 }
 
-void term_paragraph(const struct term *term, enum term_style style,
-		    const char *label, const char *text)
+void term_paragraph(const struct term *term, enum term_style style, const char *label,
+		    const char *text)
 {
 	int gap = TERM_LABEL - (int)strlen(label);
 
@@ -138,18 +136,16 @@ static unsigned int unit_of(uint64_t bytes)
 
 struct term_size term_size(uint64_t bytes)
 {
-	static const char *const units[] = { "B",   "KiB", "MiB", "GiB",
-					     "TiB", "PiB", "EiB" };
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
 	unsigned int unit = unit_of(bytes);
 	uint64_t one = 1ULL << (10 * unit);
 	struct term_size size;
 
 	if (bytes % one == 0)
-		snprintf(size.text, sizeof(size.text), "%" PRIu64 " %s",
-			 bytes / one, units[unit]);
+		snprintf(size.text, sizeof(size.text), "%" PRIu64 " %s", bytes / one, units[unit]);
 	else
-		snprintf(size.text, sizeof(size.text), "%.2f %s",
-			 (double)bytes / (double)one, units[unit]);
+		snprintf(size.text, sizeof(size.text), "%.2f %s", (double)bytes / (double)one,
+			 units[unit]);
 	return size;
 }
 

@@ -42,8 +42,8 @@ int term_parse_colour(const char *word, enum term_colour *colour);
 const char *term_style(const struct term *term, enum term_style style);
 
 /** term_print() - print in a style, and switch back */
-void term_print(const struct term *term, enum term_style style,
-		const char *format, ...) __attribute__((format(printf, 3, 4)));
+void term_print(const struct term *term, enum term_style style, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /** term_wrap() - print words, broken at the width, each line after @indent */
 void term_wrap(const struct term *term, unsigned int indent, const char *text);
@@ -52,8 +52,8 @@ void term_wrap(const struct term *term, unsigned int indent, const char *text);
 
 /** term_paragraph() - a word in a style, then text; on a terminal the text is
  *  broken at the width and stays right of the word */
-void term_paragraph(const struct term *term, enum term_style style,
-		    const char *label, const char *text);
+void term_paragraph(const struct term *term, enum term_style style, const char *label,
+		    const char *text);
 
 struct term_size {
 	char text[40];

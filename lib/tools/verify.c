@@ -6,16 +6,16 @@
 #include "tools/pattern.h"
 #include "tools/verify.h"
 
-#define MAX_PIECES	64	/* MRs that one part of a span can touch */
+#define MAX_PIECES 64 /* MRs that one part of a span can touch */
 
 /* Spans so few that the places which a wide page would confuse with them are
  * tagged too; of many scattered ones, each is such a place for others. */
-#define FEW_SPANS	64
-#define FIRST_IMAGE	31
+#define FEW_SPANS 64
+#define FIRST_IMAGE 31
 
 /* Lost bytes are looked for at these powers of two from where they should be. */
-#define FIRST_DISTANCE	12
-#define LAST_DISTANCE	47
+#define FIRST_DISTANCE 12
+#define LAST_DISTANCE 47
 
 static int add_fault(struct verify *v, const struct verify_fault *fault)
 {
@@ -42,15 +42,16 @@ void verify_release(struct verify *v)
 /* What pattern_check() tells about one span. */
 struct check {
 	struct verify *v;
-	enum verify_kind placed_kind;	/* of bytes that belong elsewhere */
+	enum verify_kind placed_kind; /* of bytes that belong elsewhere */
 	int err;
 };
 
 static void note(void *arg, const struct pattern_fault *f)
 {
 	struct check *check = arg;
-	struct verify_fault fault = { .way = check->v->way, .kind = VERIFY_NOISE,
-				      .offset = f->offset, .length = f->length };
+	struct verify_fault fault = {
+		.way = check->v->way, .kind = VERIFY_NOISE, .offset = f->offset, .length = f->length
+	};
 	int err;
 
 	if (f->placed) {
@@ -72,8 +73,8 @@ static unsigned int next_round(struct verify *v)
 }
 
 /* Tags a span through the truth. */
-static int tag(struct verify *v, const struct verify_span *span,
-	       unsigned int round, unsigned char *buf)
+static int tag(struct verify *v, const struct verify_span *span, unsigned int round,
+	       unsigned char *buf)
 {
 	pattern_fill(buf, span->offset, span->length, round);
 	return v->truth->write(v->truth->arg, span->offset, buf, span->length);
@@ -96,17 +97,16 @@ static int move_part(struct verify *v, uint64_t offset, uint64_t length)
 		n = mrg_seg_pairs(&other, 1, tested, (size_t)n, pairs, MAX_PIECES);
 	if (n < 0)
 		return (int)n;
-	return rc_transfer(v->end, into == v->tested_is_local ? IBV_WR_RDMA_READ
-							      : IBV_WR_RDMA_WRITE,
-			   pairs, (size_t)n);
+	return rc_transfer(v->end,
+			   into == v->tested_is_local ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, pairs,
+			   (size_t)n);
 }
 
 /*
  * Carries a span over, by way of the bounce buffer; @buf holds the bytes to
  * send, or gets those received.
  */
-static int move(struct verify *v, const struct verify_span *span,
-		unsigned char *buf)
+static int move(struct verify *v, const struct verify_span *span, unsigned char *buf)
 {
 	uint64_t part;
 	int ret = 0;
@@ -129,24 +129,20 @@ static int move(struct verify *v, const struct verify_span *span,
 static void report(struct verify *v, const struct verify_span *span, size_t before)
 {
 	if (v->span_done)
-		v->span_done(v->span_done_arg, span, v->faults + before,
-			     v->fault_count - before);
+		v->span_done(v->span_done_arg, span, v->faults + before, v->fault_count - before);
 }
 
-static bool lies_at(struct verify *v, uint64_t offset, unsigned int round,
-		    uint64_t place)
+static bool lies_at(struct verify *v, uint64_t offset, unsigned int round, uint64_t place)
 {
 	uint64_t right, found;
 
 	pattern_fill(&right, offset, sizeof(right), round);
 	return place <= v->size - sizeof(found) &&
-	       !v->truth->read(v->truth->arg, place, &found, sizeof(found)) &&
-	       found == right;
+	       !v->truth->read(v->truth->arg, place, &found, sizeof(found)) && found == right;
 }
 
 /* Where did bytes go that did not arrive? */
-static void look_for(struct verify *v, struct verify_fault *fault,
-		     unsigned int round)
+static void look_for(struct verify *v, struct verify_fault *fault, unsigned int round)
 {
 	uint64_t from = (fault->offset + 7) & ~7ULL;
 
@@ -167,24 +163,22 @@ static void look_for(struct verify *v, struct verify_fault *fault,
 	}
 }
 
-static int check_span(struct verify *v, const struct verify_span *span,
-		      unsigned int round, enum verify_kind placed_kind,
-		      const unsigned char *found, uint64_t *wrong)
+static int check_span(struct verify *v, const struct verify_span *span, unsigned int round,
+		      enum verify_kind placed_kind, const unsigned char *found, uint64_t *wrong)
 {
 	struct check check = { .v = v, .placed_kind = placed_kind };
 	size_t before = v->fault_count;
 
 	v->compared += span->length;
-	*wrong += pattern_check(found, span->offset, span->length, round, v->size,
-				note, &check);
+	*wrong += pattern_check(found, span->offset, span->length, round, v->size, note, &check);
 	for (size_t i = before; i < v->fault_count && v->way == VERIFY_INTO; i++)
 		if (v->faults[i].kind == VERIFY_LOST)
 			look_for(v, &v->faults[i], round);
 	return check.err;
 }
 
-static int into_one(struct verify *v, const struct verify_span *span,
-		    unsigned int round, unsigned char *buf)
+static int into_one(struct verify *v, const struct verify_span *span, unsigned int round,
+		    unsigned char *buf)
 {
 	int ret;
 
@@ -196,26 +190,24 @@ static int into_one(struct verify *v, const struct verify_span *span,
 }
 
 /* Spans that were right when they were written, and are not any more. */
-static int look_again(struct verify *v, const struct verify_span *spans,
-		      size_t count, const bool *arrived, unsigned int round,
-		      unsigned char *buf)
+static int look_again(struct verify *v, const struct verify_span *spans, size_t count,
+		      const bool *arrived, unsigned int round, unsigned char *buf)
 {
 	int ret = 0;
 
 	for (size_t i = 0; i < count && !ret; i++) {
 		if (!arrived[i])
 			continue;
-		ret = v->truth->read(v->truth->arg, spans[i].offset, buf,
-				     spans[i].length);
+		ret = v->truth->read(v->truth->arg, spans[i].offset, buf, spans[i].length);
 		if (!ret)
-			ret = check_span(v, &spans[i], round, VERIFY_OVERWRITTEN,
-					 buf, &v->overwritten);
+			ret = check_span(v, &spans[i], round, VERIFY_OVERWRITTEN, buf,
+					 &v->overwritten);
 	}
 	return ret;
 }
 
-static int run_into(struct verify *v, const struct verify_span *spans,
-		    size_t count, unsigned char *buf)
+static int run_into(struct verify *v, const struct verify_span *spans, size_t count,
+		    unsigned char *buf)
 {
 	bool *arrived = calloc(count, sizeof(*arrived));
 	unsigned int before = next_round(v), round = next_round(v);
@@ -237,8 +229,8 @@ static int run_into(struct verify *v, const struct verify_span *spans,
 }
 
 /* Tags what of [@from, @from + @length) is in the buffer. */
-static int tag_part(struct verify *v, int64_t from, uint64_t length,
-		    unsigned int round, unsigned char *buf)
+static int tag_part(struct verify *v, int64_t from, uint64_t length, unsigned int round,
+		    unsigned char *buf)
 {
 	int64_t end = from + (int64_t)length;
 	struct verify_span span = { .offset = from < 0 ? 0 : (uint64_t)from };
@@ -251,8 +243,8 @@ static int tag_part(struct verify *v, int64_t from, uint64_t length,
 	return tag(v, &span, round, buf);
 }
 
-static int tag_images(struct verify *v, const struct verify_span *span,
-		      unsigned int round, unsigned char *buf)
+static int tag_images(struct verify *v, const struct verify_span *span, unsigned int round,
+		      unsigned char *buf)
 {
 	int64_t at = (int64_t)span->offset;
 	int ret = 0;
@@ -265,8 +257,8 @@ static int tag_images(struct verify *v, const struct verify_span *span,
 	return ret;
 }
 
-static int run_out_of(struct verify *v, const struct verify_span *spans,
-		      size_t count, unsigned char *buf)
+static int run_out_of(struct verify *v, const struct verify_span *spans, size_t count,
+		      unsigned char *buf)
 {
 	unsigned int round = next_round(v);
 	int ret = 0;
@@ -280,15 +272,13 @@ static int run_out_of(struct verify *v, const struct verify_span *spans,
 
 		ret = move(v, &spans[i], buf);
 		if (!ret)
-			ret = check_span(v, &spans[i], round, VERIFY_MOVED, buf,
-					 &v->bad);
+			ret = check_span(v, &spans[i], round, VERIFY_MOVED, buf, &v->bad);
 		report(v, &spans[i], faults);
 	}
 	return ret;
 }
 
-int verify_run(struct verify *v, enum verify_way way,
-	       const struct verify_span *spans, size_t count)
+int verify_run(struct verify *v, enum verify_way way, const struct verify_span *spans, size_t count)
 {
 	uint64_t longest = 0;
 	unsigned char *buf;
@@ -301,8 +291,8 @@ int verify_run(struct verify *v, enum verify_way way,
 	if (!buf)
 		return -ENOMEM;
 	v->way = way;
-	ret = way == VERIFY_INTO ? run_into(v, spans, count, buf)
-				 : run_out_of(v, spans, count, buf);
+	ret = way == VERIFY_INTO ? run_into(v, spans, count, buf) :
+				   run_out_of(v, spans, count, buf);
 	free(buf);
 	return ret;
 }

@@ -15,16 +15,16 @@ struct verify_span {
 };
 
 enum verify_way {
-	VERIFY_INTO,	/* WRITE to the buffer, or READ into it */
-	VERIFY_OUT_OF,	/* READ of the buffer, or WRITE from it */
+	VERIFY_INTO, /* WRITE to the buffer, or READ into it */
+	VERIFY_OUT_OF, /* READ of the buffer, or WRITE from it */
 	VERIFY_WAYS,
 };
 
 enum verify_kind {
-	VERIFY_MOVED,		/* the bytes of one place went to, or came from, another */
-	VERIFY_OVERWRITTEN,	/* right at first, then another place's bytes */
-	VERIFY_LOST,		/* not here, and nowhere that was looked at */
-	VERIFY_NOISE,		/* bytes of no block at all */
+	VERIFY_MOVED, /* the bytes of one place went to, or came from, another */
+	VERIFY_OVERWRITTEN, /* right at first, then another place's bytes */
+	VERIFY_LOST, /* not here, and nowhere that was looked at */
+	VERIFY_NOISE, /* bytes of no block at all */
 	VERIFY_KINDS,
 };
 
@@ -65,8 +65,8 @@ struct verify_truth {
 struct verify {
 	struct rc_end *end;
 	bool tested_is_local;
-	ssize_t (*keys)(void *arg, uint64_t offset, uint64_t length,
-			struct mrg_seg *segs, size_t cap);
+	ssize_t (*keys)(void *arg, uint64_t offset, uint64_t length, struct mrg_seg *segs,
+			size_t cap);
 	void *keys_arg;
 	struct mrg_seg bounce;
 	void *bounce_mem;
@@ -92,17 +92,17 @@ struct verify {
  * Return: 0, also where bytes were wrong; -errno of a transfer (@v->end->fault
  * tells), of the truth, or -ENOMEM.
  */
-int verify_run(struct verify *v, enum verify_way way,
-	       const struct verify_span *spans, size_t count);
+int verify_run(struct verify *v, enum verify_way way, const struct verify_span *spans,
+	       size_t count);
 void verify_release(struct verify *v);
 
 /** struct verify_spans - where to look */
 struct verify_spans {
-	struct verify_span *blocks;	/* scattered, none overlaps another */
+	struct verify_span *blocks; /* scattered, none overlaps another */
 	size_t count;
-	struct verify_span *lines;	/* across multiples of 2 GiB in iova */
+	struct verify_span *lines; /* across multiples of 2 GiB in iova */
 	size_t line_count;
-	struct verify_span tails[6];	/* all end at the last byte */
+	struct verify_span tails[6]; /* all end at the last byte */
 	size_t tail_count;
 };
 
@@ -114,12 +114,11 @@ struct verify_spans {
  * Blocks come in rows at distances of 2 GiB, so that whatever wraps at a power
  * of two from there on meets another block.  Return: 0, -ENOMEM.
  */
-int verify_spans_make(struct verify_spans *spans, uint64_t size, uint64_t iova,
-		      size_t count, uint64_t block);
+int verify_spans_make(struct verify_spans *spans, uint64_t size, uint64_t iova, size_t count,
+		      uint64_t block);
 void verify_spans_free(struct verify_spans *spans);
 /** verify_spans_run() - all of them in one way */
-int verify_spans_run(struct verify *v, enum verify_way way,
-		     const struct verify_spans *spans);
+int verify_spans_run(struct verify *v, enum verify_way way, const struct verify_spans *spans);
 /** verify_spans_count() - how many spans one way has */
 size_t verify_spans_count(const struct verify_spans *spans);
 

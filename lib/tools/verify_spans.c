@@ -6,7 +6,7 @@
 
 #include "tools/verify.h"
 
-#define ROW	(1ULL << 31)	/* the smallest distance that a wide page wraps at */
+#define ROW (1ULL << 31) /* the smallest distance that a wide page wraps at */
 
 /* Knuth's generator: the same places each time, so that a report can be
  * compared with the one before. */
@@ -18,8 +18,7 @@ static uint64_t next_random(uint64_t *state)
 
 /* One block in each of @columns parts of the first 2 GiB, and its likes in
  * every further 2 GiB. */
-static void scatter(struct verify_spans *spans, uint64_t size, size_t columns,
-		    uint64_t block)
+static void scatter(struct verify_spans *spans, uint64_t size, size_t columns, uint64_t block)
 {
 	uint64_t width = (size < ROW ? size : ROW) / columns, state = 1;
 
@@ -27,13 +26,11 @@ static void scatter(struct verify_spans *spans, uint64_t size, size_t columns,
 		uint64_t jitter = next_random(&state) % (width - block + 1) & ~7ULL;
 
 		for (uint64_t at = c * width + jitter; at + block <= size; at += ROW)
-			spans->blocks[spans->count++] =
-				(struct verify_span){ at, block };
+			spans->blocks[spans->count++] = (struct verify_span){ at, block };
 	}
 }
 
-static int make_blocks(struct verify_spans *spans, uint64_t size, size_t count,
-		       uint64_t block)
+static int make_blocks(struct verify_spans *spans, uint64_t size, size_t count, uint64_t block)
 {
 	uint64_t rows = (size + ROW - 1) / ROW;
 	uint64_t fit = (size < ROW ? size : ROW) / block;
@@ -50,8 +47,7 @@ static int make_blocks(struct verify_spans *spans, uint64_t size, size_t count,
 	return 0;
 }
 
-static int make_lines(struct verify_spans *spans, uint64_t size, uint64_t iova,
-		      uint64_t block)
+static int make_lines(struct verify_spans *spans, uint64_t size, uint64_t iova, uint64_t block)
 {
 	uint64_t line = (iova + ROW - 1) / ROW * ROW - iova;
 
@@ -68,8 +64,8 @@ static int make_lines(struct verify_spans *spans, uint64_t size, uint64_t iova,
 	return 0;
 }
 
-int verify_spans_make(struct verify_spans *spans, uint64_t size, uint64_t iova,
-		      size_t count, uint64_t block)
+int verify_spans_make(struct verify_spans *spans, uint64_t size, uint64_t iova, size_t count,
+		      uint64_t block)
 {
 	const uint64_t tails[] = { 1, 7, 4096, block - 1, block, (1 << 20) + 3 };
 	int ret;
@@ -101,8 +97,7 @@ size_t verify_spans_count(const struct verify_spans *spans)
 	return spans->count + spans->line_count + spans->tail_count;
 }
 
-int verify_spans_run(struct verify *v, enum verify_way way,
-		     const struct verify_spans *spans)
+int verify_spans_run(struct verify *v, enum verify_way way, const struct verify_spans *spans)
 {
 	int ret = verify_run(v, way, spans->blocks, spans->count);
 

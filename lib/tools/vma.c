@@ -40,19 +40,14 @@ static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "From files:", 2 },
 	{ "from-maps", KEY_MAPS, "FILE", 0, "A copy of /proc/PID/maps", 0 },
 	{ "smaps", KEY_SMAPS, "FILE", 0,
-	  "A copy of /proc/PID/smaps; holds all that maps holds, and the flags",
-	  0 },
-	{ "limit", KEY_LIMIT, "N", 0,
-	  "vm.max_map_count where the files come from", 0 },
+	  "A copy of /proc/PID/smaps; holds all that maps holds, and the flags", 0 },
+	{ "limit", KEY_LIMIT, "N", 0, "vm.max_map_count where the files come from", 0 },
 	{ NULL, 0, NULL, 0, "How much:", 3 },
-	{ "no-smaps", KEY_NO_SMAPS, NULL, 0,
-	  "Read maps alone: faster, but flags are not seen", 0 },
+	{ "no-smaps", KEY_NO_SMAPS, NULL, 0, "Read maps alone: faster, but flags are not seen", 0 },
 	{ "top", KEY_TOP, "N", 0, "List N families and kinds (16)", 0 },
 	{ NULL, 0, NULL, 0, "Output:", 4 },
-	{ "json", KEY_JSON, NULL, 0,
-	  "Print one JSON object; with --watch one a sample", 0 },
-	{ "prometheus", KEY_PROMETHEUS, NULL, 0,
-	  "Print gauges in Prometheus' text format", 0 },
+	{ "json", KEY_JSON, NULL, 0, "Print one JSON object; with --watch one a sample", 0 },
+	{ "prometheus", KEY_PROMETHEUS, NULL, 0, "Print gauges in Prometheus' text format", 0 },
 	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ 0 },
 };
@@ -69,26 +64,23 @@ struct vma_args {
 	enum term_colour colour;
 };
 
-static double parse_seconds(struct argp_state *state, const char *option,
-			    const char *arg)
+static double parse_seconds(struct argp_state *state, const char *option, const char *arg)
 {
 	char *end;
 	double value = strtod(arg, &end);
 
 	if (end == arg || *end || !(value >= 0.05 && value <= 86400))
-		argp_error(state, "--%s: expected 0.05 to 86400 seconds, read \"%s\"",
-			   option, arg);
+		argp_error(state, "--%s: expected 0.05 to 86400 seconds, read \"%s\"", option, arg);
 	return value;
 }
 
-static uint64_t parse_number(struct argp_state *state, const char *option,
-			     const char *arg, uint64_t max)
+static uint64_t parse_number(struct argp_state *state, const char *option, const char *arg,
+			     uint64_t max)
 {
 	uint64_t value = 0;
 
 	if (mrg_parse_size(arg, &value) || !value || value > max)
-		argp_error(state, "--%s: expected a number from 1, read \"%s\"",
-			   option, arg);
+		argp_error(state, "--%s: expected a number from 1, read \"%s\"", option, arg);
 	return value;
 }
 
@@ -201,9 +193,8 @@ static int fail(const struct vma_args *args, int code, const char *source)
 		remedy = "Copy /proc/PID/maps or smaps whole, as it is.";
 	else if (!args->opts.maps && !args->opts.smaps)
 		remedy = "Check that the process is still there.";
-	fail_set(&error, code, "read VMAs", remedy, "%s cannot be read: %s",
-		 source, code == -EBADMSG ? "it is none of maps or smaps" :
-		 strerror(-code));
+	fail_set(&error, code, "read VMAs", remedy, "%s cannot be read: %s", source,
+		 code == -EBADMSG ? "it is none of maps or smaps" : strerror(-code));
 	fail_print("mrguard vma", &error);
 	return EXIT_FAILED;
 }
@@ -236,8 +227,8 @@ static void name_source(const struct vma_args *args, struct vma_view *view)
 	}
 	read_comm(opts->pid, view->comm, sizeof(view->comm));
 	snprintf(view->source, sizeof(view->source), "process %d%s%s%s",
-		 (int)(opts->pid ? opts->pid : getpid()),
-		 view->comm[0] ? " (" : "", view->comm, view->comm[0] ? ")" : "");
+		 (int)(opts->pid ? opts->pid : getpid()), view->comm[0] ? " (" : "", view->comm,
+		 view->comm[0] ? ")" : "");
 }
 
 /* Ten counts tell a rise from scatter. */
@@ -260,14 +251,13 @@ static int look_over(const struct vma_args *args, struct vma_trend *trend)
 		if (ret)
 			return ret;
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		vma_trend_add(trend, (uint64_t)now.tv_sec * 1000000000 +
-			      (uint64_t)now.tv_nsec, count);
+		vma_trend_add(trend, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+			      count);
 	}
 	return 0;
 }
 
-static int show_once(const struct vma_args *args, const struct term *term,
-		     struct vma_view *view)
+static int show_once(const struct vma_args *args, const struct term *term, struct vma_view *view)
 {
 	struct vma_trend trend = { .count = 0 };
 	struct mrg_vma_report *report;
@@ -327,8 +317,7 @@ int cmd_vma(int argc, char **argv)
 	module_open(&module);
 	if (module.state == MODULE_LOADED && module.info.has_vma)
 		args.opts.dev = module.dev;
-	ret = args.watches ? show_running(&args, &term, &view) :
-			     show_once(&args, &term, &view);
+	ret = args.watches ? show_running(&args, &term, &view) : show_once(&args, &term, &view);
 	module_close(&module);
 	return ret;
 }

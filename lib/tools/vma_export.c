@@ -68,8 +68,8 @@ static json_t *json_forecast(const struct vma_view *view)
 		return json_null();
 	out = json_object();
 	json_put(&out, "per_minute", json_real(forecast.per_minute));
-	json_put(&out, "seconds_left", forecast.seconds_left < 0 ?
-		 json_null() : json_real(forecast.seconds_left));
+	json_put(&out, "seconds_left",
+		 forecast.seconds_left < 0 ? json_null() : json_real(forecast.seconds_left));
 	return out;
 }
 
@@ -79,13 +79,10 @@ int vma_print_json(const struct vma_view *view)
 	json_t *out = json_object();
 
 	json_put(&out, "schema", json_string("mrguard.vma/1"));
-	json_put(&out, "pid", report->pid ? json_count((uint64_t)report->pid) :
-					    json_null());
-	json_put(&out, "comm", view->comm[0] ? json_text(view->comm) :
-					       json_null());
+	json_put(&out, "pid", report->pid ? json_count((uint64_t)report->pid) : json_null());
+	json_put(&out, "comm", view->comm[0] ? json_text(view->comm) : json_null());
 	json_put(&out, "count", json_count(report->count));
-	json_put(&out, "limit", report->limit ? json_count(report->limit) :
-						json_null());
+	json_put(&out, "limit", report->limit ? json_count(report->limit) : json_null());
 	json_put(&out, "state", json_string(mrg_vma_state_name(report->state)));
 	json_put(&out, "forecast", json_forecast(view));
 	json_put(&out, "alike", json_count(report->alike));
@@ -126,12 +123,11 @@ static void print_process(FILE *out, const struct vma_view *view)
 
 static void print_help(FILE *out, const char *name, const char *help)
 {
-	fprintf(out, "# HELP mrguard_vma_%s %s\n# TYPE mrguard_vma_%s gauge\n",
-		name, help, name);
+	fprintf(out, "# HELP mrguard_vma_%s %s\n# TYPE mrguard_vma_%s gauge\n", name, help, name);
 }
 
-static void print_gauge(FILE *out, const struct vma_view *view,
-			const char *name, const char *help, double value)
+static void print_gauge(FILE *out, const struct vma_view *view, const char *name, const char *help,
+			double value)
 {
 	print_help(out, name, help);
 	fprintf(out, "mrguard_vma_%s{", name);
@@ -152,13 +148,11 @@ static void print_stuck(FILE *out, const struct vma_view *view)
 		{ "other", report->stuck_other },
 	};
 
-	print_help(out, "stuck_pairs",
-		   "Neighbours with equal flags that never merge, by reason.");
+	print_help(out, "stuck_pairs", "Neighbours with equal flags that never merge, by reason.");
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
 		fprintf(out, "mrguard_vma_stuck_pairs{");
 		print_process(out, view);
-		fprintf(out, ",reason=\"%s\"} %" PRIu64 "\n", reasons[i].reason,
-			reasons[i].count);
+		fprintf(out, ",reason=\"%s\"} %" PRIu64 "\n", reasons[i].reason, reasons[i].count);
 	}
 }
 
@@ -166,8 +160,7 @@ static void print_families(FILE *out, const struct vma_view *view)
 {
 	const struct mrg_vma_report *report = view->report;
 
-	print_help(out, "family_count",
-		   "VMAs of one kind, permissions and exact size.");
+	print_help(out, "family_count", "VMAs of one kind, permissions and exact size.");
 	for (size_t i = 0; i < report->nfamilies; i++) {
 		const struct mrg_vma_family *family = &report->families[i];
 
@@ -204,12 +197,10 @@ static void print_pieces(FILE *out, const struct vma_view *view)
 	print_gauge(out, view, "dontcopy",
 		    "VMAs that are VM_DONTCOPY, as fork protection marks them.",
 		    (double)report->dontcopy);
-	print_gauge(out, view, "special",
-		    "VMAs that never merge by nature (devices, hugetlb).",
+	print_gauge(out, view, "special", "VMAs that never merge by nature (devices, hugetlb).",
 		    (double)report->special);
 	print_gauge(out, view, "joinable_pairs",
-		    "Neighbours that merge once their VM_DONTCOPY goes.",
-		    (double)report->joinable);
+		    "Neighbours that merge once their VM_DONTCOPY goes.", (double)report->joinable);
 	print_stuck(out, view);
 }
 
@@ -218,14 +209,12 @@ void vma_print_prometheus(FILE *out, const struct vma_view *view)
 	const struct mrg_vma_report *report = view->report;
 	struct mrg_vma_forecast forecast;
 
-	print_gauge(out, view, "count", "VMAs that the process holds.",
-		    (double)report->count);
+	print_gauge(out, view, "count", "VMAs that the process holds.", (double)report->count);
 	if (report->limit)
-		print_gauge(out, view, "limit", "vm.max_map_count.",
-			    (double)report->limit);
+		print_gauge(out, view, "limit", "vm.max_map_count.", (double)report->limit);
 	if (vma_forecast_of(view, &forecast)) {
-		print_gauge(out, view, "growth_per_minute",
-			    "How fast the count grows.", forecast.per_minute);
+		print_gauge(out, view, "growth_per_minute", "How fast the count grows.",
+			    forecast.per_minute);
 		if (forecast.seconds_left >= 0)
 			print_gauge(out, view, "seconds_left",
 				    "Until the limit is reached at that rate.",

@@ -37,14 +37,13 @@ struct vma_text vma_duration(double seconds)
 	if (days >= 365)
 		snprintf(out.text, sizeof(out.text), "more than a year");
 	else if (days)
-		snprintf(out.text, sizeof(out.text), "%" PRIu64 " d %" PRIu64 " h",
-			 days, hours);
+		snprintf(out.text, sizeof(out.text), "%" PRIu64 " d %" PRIu64 " h", days, hours);
 	else if (hours)
-		snprintf(out.text, sizeof(out.text),
-			 "%" PRIu64 " h %02" PRIu64 " min", hours, minutes);
+		snprintf(out.text, sizeof(out.text), "%" PRIu64 " h %02" PRIu64 " min", hours,
+			 minutes);
 	else if (minutes)
-		snprintf(out.text, sizeof(out.text),
-			 "%" PRIu64 " min %02" PRIu64 " s", minutes, whole % 60);
+		snprintf(out.text, sizeof(out.text), "%" PRIu64 " min %02" PRIu64 " s", minutes,
+			 whole % 60);
 	else
 		snprintf(out.text, sizeof(out.text), "%" PRIu64 " s", whole);
 	return out;
@@ -58,17 +57,20 @@ struct vma_text vma_rate(double per_minute)
 	if (size < 100)
 		snprintf(out.text, sizeof(out.text), "%+.1f a minute", per_minute);
 	else
-		snprintf(out.text, sizeof(out.text), "%c%.31s a minute",
-			 per_minute < 0 ? '-' : '+', NUMBER((uint64_t)size));
+		snprintf(out.text, sizeof(out.text), "%c%.31s a minute", per_minute < 0 ? '-' : '+',
+			 NUMBER((uint64_t)size));
 	return out;
 }
 
 enum term_style vma_style(enum mrg_vma_state state)
 {
 	switch (state) {
-	case MRG_VMA_NEAR: return TERM_BAD;
-	case MRG_VMA_HIGH: return TERM_WARN;
-	case MRG_VMA_FAR: break;
+	case MRG_VMA_NEAR:
+		return TERM_BAD;
+	case MRG_VMA_HIGH:
+		return TERM_WARN;
+	case MRG_VMA_FAR:
+		break;
 	}
 	return TERM_GOOD;
 }
@@ -76,8 +78,8 @@ enum term_style vma_style(enum mrg_vma_state state)
 /* Eighths of a column, so that a bar of few columns still tells apart. */
 static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
 
-void vma_bar(const struct term *term, enum term_style style, double part,
-	     double whole, unsigned int width)
+void vma_bar(const struct term *term, enum term_style style, double part, double whole,
+	     unsigned int width)
 {
 	double filled = whole > 0 ? part / whole * width : 0;
 	unsigned int full, rest, used;
@@ -118,20 +120,17 @@ static void print_head(const struct term *term, const struct vma_view *view)
 	fprintf(term->out, "  %s\n", view->source);
 	if (!report->limit)
 		return;
-	vma_bar(term, vma_style(report->state), (double)report->count,
-		(double)report->limit, bar_width(term));
-	fprintf(term->out, " %.1f%% ",
-		(double)report->count * 100 / (double)report->limit);
-	term_print(term, vma_style(report->state), "%s\n",
-		   mrg_vma_state_name(report->state));
+	vma_bar(term, vma_style(report->state), (double)report->count, (double)report->limit,
+		bar_width(term));
+	fprintf(term->out, " %.1f%% ", (double)report->count * 100 / (double)report->limit);
+	term_print(term, vma_style(report->state), "%s\n", mrg_vma_state_name(report->state));
 }
 
-bool vma_forecast_of(const struct vma_view *view,
-		     struct mrg_vma_forecast *forecast)
+bool vma_forecast_of(const struct vma_view *view, struct mrg_vma_forecast *forecast)
 {
 	return view->trend && view->report->limit &&
-	       !mrg_vma_forecast(view->trend->samples, view->trend->count,
-				 view->report->limit, forecast);
+	       !mrg_vma_forecast(view->trend->samples, view->trend->count, view->report->limit,
+				 forecast);
 }
 
 static void print_rate(const struct term *term, const struct vma_view *view)
@@ -148,28 +147,28 @@ static void print_rate(const struct term *term, const struct vma_view *view)
 			vma_duration(forecast.seconds_left).text);
 }
 
-static void print_pair_line(const struct term *term, uint64_t count,
-			    const char *text)
+static void print_pair_line(const struct term *term, uint64_t count, const char *text)
 {
 	if (count)
 		fprintf(term->out, "%10s  %s\n", NUMBER(count), text);
 }
 
 /* Pieces: how many are marked, which merge again, and which never will. */
-static void print_pieces(const struct term *term,
-			 const struct mrg_vma_report *report)
+static void print_pieces(const struct term *term, const struct mrg_vma_report *report)
 {
 	if (!report->flags_known) {
 		fprintf(term->out, "\nPieces\n");
-		print_pair_line(term, report->alike,
-				"lie beside one that looks the same; without smaps no more can be said");
+		print_pair_line(
+			term, report->alike,
+			"lie beside one that looks the same; without smaps no more can be said");
 		return;
 	}
-	fprintf(term->out, "\nPieces%s\n", report->exact ? "" :
-		" (from smaps; the module would see each anon_vma)");
-	fprintf(term->out, "%10s  marked VM_DONTCOPY\n",
-		NUMBER(report->dontcopy));
-	print_pair_line(term, report->joinable, report->exact ?
+	fprintf(term->out, "\nPieces%s\n",
+		report->exact ? "" : " (from smaps; the module would see each anon_vma)");
+	fprintf(term->out, "%10s  marked VM_DONTCOPY\n", NUMBER(report->dontcopy));
+	print_pair_line(
+		term, report->joinable,
+		report->exact ?
 			"cuts that heal once the mark goes" :
 			"cuts that heal once the mark goes, if both sides share an anon_vma");
 	print_pair_line(term, report->stuck_anon,
@@ -186,8 +185,7 @@ static void print_pieces(const struct term *term,
 #define BEFORE_KIND (10 + 2 + 26 + 2 + 8 + 2 + 5 + 1)
 
 /* On a terminal the start of a long name goes; its end says more. */
-static void print_kind(const struct term *term, const char *kind,
-		       unsigned int before)
+static void print_kind(const struct term *term, const char *kind, unsigned int before)
 {
 	size_t len = strlen(kind), room = term->width - before;
 
@@ -197,46 +195,38 @@ static void print_kind(const struct term *term, const char *kind,
 		fprintf(term->out, "...%s\n", kind + len - room + 3);
 }
 
-static void print_families(const struct term *term,
-			   const struct mrg_vma_report *report)
+static void print_families(const struct term *term, const struct mrg_vma_report *report)
 {
 	size_t count = report->nfamilies < LISTED ? report->nfamilies : LISTED;
 	uint64_t shown = 0;
 
-	fprintf(term->out, "\n%10s  %-26s  %8s  perms kind\n", "Families",
-		"exact size", "marked");
+	fprintf(term->out, "\n%10s  %-26s  %8s  perms kind\n", "Families", "exact size", "marked");
 	for (size_t i = 0; i < count; i++) {
 		const struct mrg_vma_family *family = &report->families[i];
 		char size[128];
 
 		snprintf(size, sizeof(size), "%s (%s)", NUMBER(family->length),
 			 term_size(family->length).text);
-		fprintf(term->out, "%10s  %-26s  %8s  %-5s ",
-			NUMBER(family->count), size,
-			family->dontcopy ? NUMBER(family->dontcopy) : "-",
-			family->perms);
+		fprintf(term->out, "%10s  %-26s  %8s  %-5s ", NUMBER(family->count), size,
+			family->dontcopy ? NUMBER(family->dontcopy) : "-", family->perms);
 		print_kind(term, family->kind, BEFORE_KIND);
 		shown += family->count;
 	}
 	if (report->count > shown)
-		fprintf(term->out, "%10s  others\n",
-			NUMBER(report->count - shown));
+		fprintf(term->out, "%10s  others\n", NUMBER(report->count - shown));
 }
 
-static void print_kinds(const struct term *term,
-			const struct mrg_vma_report *report)
+static void print_kinds(const struct term *term, const struct mrg_vma_report *report)
 {
 	size_t count = report->nkinds < LISTED ? report->nkinds : LISTED;
 
-	fprintf(term->out, "\n%10s  %-12s  %-12s  kind\n", "Kinds", "bytes",
-		"share");
+	fprintf(term->out, "\n%10s  %-12s  %-12s  kind\n", "Kinds", "bytes", "share");
 	for (size_t i = 0; i < count; i++) {
 		const struct mrg_vma_kind *kind = &report->kinds[i];
 
 		fprintf(term->out, "%10s  %-12s  ", NUMBER(kind->count),
 			term_size(kind->bytes).text);
-		vma_bar(term, TERM_PLAIN, (double)kind->count,
-			(double)report->count, SHARE_BAR);
+		vma_bar(term, TERM_PLAIN, (double)kind->count, (double)report->count, SHARE_BAR);
 		fputs("  ", term->out);
 		print_kind(term, kind->kind, 10 + 2 + 12 + 2 + SHARE_BAR + 2);
 	}

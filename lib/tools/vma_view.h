@@ -31,8 +31,7 @@ struct vma_view {
 };
 
 /** vma_forecast_of() - false where nothing can be said of the rate */
-bool vma_forecast_of(const struct vma_view *view,
-		     struct mrg_vma_forecast *forecast);
+bool vma_forecast_of(const struct vma_view *view, struct mrg_vma_forecast *forecast);
 
 void vma_print(const struct term *term, const struct vma_view *view);
 int vma_print_json(const struct vma_view *view);
@@ -47,8 +46,8 @@ struct vma_text vma_duration(double seconds);
 struct vma_text vma_rate(double per_minute);
 
 /** vma_bar() - @part of @whole as a bar of @width columns */
-void vma_bar(const struct term *term, enum term_style style, double part,
-	     double whole, unsigned int width);
+void vma_bar(const struct term *term, enum term_style style, double part, double whole,
+	     unsigned int width);
 enum term_style vma_style(enum mrg_vma_state state);
 
 /** vma_watch() - show a running process until it ends, a key or a signal comes,

@@ -16,9 +16,9 @@
 #include "tools/vma_view.h"
 
 #define GRAPH_ROWS 10
-#define MIN_MARGIN 8	/* VMAs above and below the line */
-#define AXIS 10		/* columns for the numbers beside the graph */
-#define REPORT_SHARE 20	/* a report takes at most one part in this of the time */
+#define MIN_MARGIN 8 /* VMAs above and below the line */
+#define AXIS 10 /* columns for the numbers beside the graph */
+#define REPORT_SHARE 20 /* a report takes at most one part in this of the time */
 
 struct watch {
 	const struct vma_watch *asked;
@@ -57,8 +57,7 @@ void vma_trend_add(struct vma_trend *trend, uint64_t ns, uint64_t count)
 				trend->samples[kept++] = trend->samples[i];
 		trend->count = kept;
 	}
-	trend->samples[trend->count++] =
-		(struct mrg_vma_sample){ .ns = ns, .count = count };
+	trend->samples[trend->count++] = (struct mrg_vma_sample){ .ns = ns, .count = count };
 }
 
 /* A screen of its own, no cursor, and keys at once. */
@@ -86,8 +85,7 @@ static unsigned int screen_rows(void)
 {
 	struct winsize size;
 
-	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row ?
-		24 : size.ws_row;
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_row ? 24 : size.ws_row;
 }
 
 /* The report is made anew only as often as its cost allows: maps of a process
@@ -166,8 +164,7 @@ static int eighths_of(double count, struct scale scale, int row)
 
 static void draw_cell(const struct term *term, int part)
 {
-	static const char *const blocks[] = { " ", "▁", "▂", "▃", "▄",
-					      "▅", "▆", "▇", "█" };
+	static const char *const blocks[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
 
 	if (term->utf8)
 		fputs(blocks[part], term->out);
@@ -189,24 +186,27 @@ static void draw_graph(const struct watch *watch)
 {
 	const struct term *term = &watch->term;
 	size_t columns = term->width > AXIS + 4 ? term->width - AXIS - 2 : 1;
-	size_t from = watch->trend.count > columns ?
-		watch->trend.count - columns : 0;
+	size_t from = watch->trend.count > columns ? watch->trend.count - columns : 0;
 	struct scale scale = scale_of(&watch->trend, from);
 
 	for (int row = GRAPH_ROWS - 1; row >= 0; row--) {
 		draw_axis(term, scale, row);
 		fputs(term_style(term, vma_style(watch->report->state)), term->out);
 		for (size_t i = from; i < watch->trend.count; i++)
-			draw_cell(term, eighths_of((double)watch->trend.samples[i].count,
-						   scale, row));
+			draw_cell(term,
+				  eighths_of((double)watch->trend.samples[i].count, scale, row));
 		fputs(term_style(term, TERM_PLAIN), term->out);
 		fputs("\033[K\n", term->out);
 	}
 	fprintf(term->out, "%*s%s ago%*snow\033[K\n", AXIS, "",
 		vma_duration((double)(watch->trend.samples[watch->trend.count - 1].ns -
-				      watch->trend.samples[from].ns) / 1e9).text,
-		columns > 24 ? (int)(watch->trend.count - from > 24 ?
-				     watch->trend.count - from - 14 : 4) : 1, "");
+				      watch->trend.samples[from].ns) /
+			     1e9)
+			.text,
+		columns > 24 ?
+			(int)(watch->trend.count - from > 24 ? watch->trend.count - from - 14 : 4) :
+			1,
+		"");
 }
 
 static void draw_head(const struct watch *watch, const struct vma_view *view)
@@ -217,12 +217,10 @@ static void draw_head(const struct watch *watch, const struct vma_view *view)
 	unsigned int width = term->width > 40 ? term->width - 20 : 20;
 
 	term_print(term, TERM_STRONG, "%s VMAs", vma_number(report->count).text);
-	fprintf(term->out, " of %s  %s\033[K\n", vma_number(report->limit).text,
-		view->source);
-	vma_bar(term, vma_style(report->state), (double)report->count,
-		(double)report->limit, width);
-	fprintf(term->out, " %.1f%%\033[K\n",
-		(double)report->count * 100 / (double)report->limit);
+	fprintf(term->out, " of %s  %s\033[K\n", vma_number(report->limit).text, view->source);
+	vma_bar(term, vma_style(report->state), (double)report->count, (double)report->limit,
+		width);
+	fprintf(term->out, " %.1f%%\033[K\n", (double)report->count * 100 / (double)report->limit);
 	if (vma_forecast_of(view, &forecast)) {
 		fputs(vma_rate(forecast.per_minute).text, term->out);
 		if (forecast.seconds_left >= 0)
@@ -241,15 +239,12 @@ static void draw_families(const struct watch *watch, unsigned int rows)
 	size_t count = report->nfamilies < rows ? report->nfamilies : rows;
 	int room = term->width > 46 ? (int)term->width - 46 : 8;
 
-	fprintf(term->out, "\033[K\n%12s  %18s  perms  kind\033[K\n",
-		"Families", "exact size");
+	fprintf(term->out, "\033[K\n%12s  %18s  perms  kind\033[K\n", "Families", "exact size");
 	for (size_t i = 0; i < count; i++) {
 		const struct mrg_vma_family *family = &report->families[i];
 
-		fprintf(term->out, "%12s  %18s  %s   %.*s\033[K\n",
-			vma_number(family->count).text,
-			vma_number(family->length).text, family->perms, room,
-			family->kind);
+		fprintf(term->out, "%12s  %18s  %s   %.*s\033[K\n", vma_number(family->count).text,
+			vma_number(family->length).text, family->perms, room, family->kind);
 	}
 }
 
@@ -259,8 +254,8 @@ static void draw(struct watch *watch, const struct vma_view *view)
 	const unsigned int fixed = 4 + GRAPH_ROWS + 1 + 2 + 2;
 	unsigned int rows = screen_rows();
 
-	term_init(&watch->term, watch->term.out, watch->term.colour ?
-		  TERM_COLOUR_ALWAYS : TERM_COLOUR_NEVER);
+	term_init(&watch->term, watch->term.out,
+		  watch->term.colour ? TERM_COLOUR_ALWAYS : TERM_COLOUR_NEVER);
 	fputs("\033[H", watch->term.out);
 	draw_head(watch, view);
 	draw_graph(watch);
@@ -280,11 +275,9 @@ static void print_line(const struct watch *watch, const struct vma_view *view)
 	struct tm utc;
 
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-	fprintf(watch->term.out, "%s %" PRIu64 " of %" PRIu64, when,
-		report->count, report->limit);
+	fprintf(watch->term.out, "%s %" PRIu64 " of %" PRIu64, when, report->count, report->limit);
 	if (vma_forecast_of(view, &forecast)) {
-		fprintf(watch->term.out, ", %s",
-			vma_rate(forecast.per_minute).text);
+		fprintf(watch->term.out, ", %s", vma_rate(forecast.per_minute).text);
 		if (forecast.seconds_left >= 0)
 			fprintf(watch->term.out, ", %s left",
 				vma_duration(forecast.seconds_left).text);

@@ -14,8 +14,7 @@ static const struct meaning {
 	bool repeat;
 	const char *remedy;
 } meanings[] = {
-	{ IBV_WC_LOC_LEN_ERR, MRG_SIDE_LOCAL, -EMSGSIZE, false,
-	  "Use a smaller slice." },
+	{ IBV_WC_LOC_LEN_ERR, MRG_SIDE_LOCAL, -EMSGSIZE, false, "Use a smaller slice." },
 	{ IBV_WC_LOC_QP_OP_ERR, MRG_SIDE_LOCAL, -EIO, false,
 	  "Use a smaller slice, and check what the device supports." },
 	{ IBV_WC_LOC_PROT_ERR, MRG_SIDE_LOCAL, -EFAULT, false,
@@ -36,15 +35,17 @@ static const struct meaning {
 	  "Look at the peer's device." },
 	{ IBV_WC_RESP_TIMEOUT_ERR, MRG_SIDE_PATH, -EHOSTUNREACH, true,
 	  "Check both ports and the network between them." },
-	{ IBV_WC_REM_ABORT_ERR, MRG_SIDE_REMOTE, -EREMOTEIO, true,
-	  "Look at the peer's device." },
+	{ IBV_WC_REM_ABORT_ERR, MRG_SIDE_REMOTE, -EREMOTEIO, true, "Look at the peer's device." },
 	{ IBV_WC_WR_FLUSH_ERR, MRG_SIDE_PATH, -EHOSTUNREACH, true,
 	  "Look at the events of both devices." },
 };
 
 /* Not in the table: the device's own trouble, which may pass. */
 static const struct meaning other = {
-	IBV_WC_GENERAL_ERR, MRG_SIDE_DEVICE, -EIO, true,
+	IBV_WC_GENERAL_ERR,
+	MRG_SIDE_DEVICE,
+	-EIO,
+	true,
 	"Look at the device: its log has the vendor's code.",
 };
 
@@ -67,8 +68,7 @@ bool transfer_cause_of(const struct ibv_wc *wc, struct mrg_result *result)
 	return m->repeat;
 }
 
-static const char *code_name(const struct mrg_request *request,
-			     const struct mrg_result *r)
+static const char *code_name(const struct mrg_request *request, const struct mrg_result *r)
 {
 	if (r->op >= request->op_count)
 		return "request";
@@ -76,29 +76,28 @@ static const char *code_name(const struct mrg_request *request,
 }
 
 /* A completion told. */
-static void completion_words(const struct mrg_request *request,
-			     const struct mrg_result *r, struct mrg_error *error)
+static void completion_words(const struct mrg_request *request, const struct mrg_result *r,
+			     struct mrg_error *error)
 {
 	static const char *const where[] = {
-		[MRG_SIDE_NONE] = "", [MRG_SIDE_LOCAL] = "this side",
-		[MRG_SIDE_REMOTE] = "the peer", [MRG_SIDE_PATH] = "the path",
+		[MRG_SIDE_NONE] = "",
+		[MRG_SIDE_LOCAL] = "this side",
+		[MRG_SIDE_REMOTE] = "the peer",
+		[MRG_SIDE_PATH] = "the path",
 		[MRG_SIDE_DEVICE] = "this side's device",
 	};
 	const char *key = r->side == MRG_SIDE_LOCAL ? "lkey" : "rkey";
 
-	transfer_error_set(error, r->status, "transfer",
-			   find(r->wc_status)->remedy,
-			   "%s %u of %u, %llu bytes at 0x%llx with %s 0x%x: %s: %s (status %u, vendor 0x%x)",
-			   code_name(request, r), r->op, request->op_count,
-			   (unsigned long long)r->length,
-			   (unsigned long long)r->addr, key, r->key,
-			   where[r->side],
-			   ibv_wc_status_str((enum ibv_wc_status)r->wc_status),
-			   r->wc_status, r->vendor);
+	transfer_error_set(
+		error, r->status, "transfer", find(r->wc_status)->remedy,
+		"%s %u of %u, %llu bytes at 0x%llx with %s 0x%x: %s: %s (status %u, vendor 0x%x)",
+		code_name(request, r), r->op, request->op_count, (unsigned long long)r->length,
+		(unsigned long long)r->addr, key, r->key, where[r->side],
+		ibv_wc_status_str((enum ibv_wc_status)r->wc_status), r->wc_status, r->vendor);
 }
 
-static void plain_words(const struct mrg_request *request,
-			const struct mrg_result *r, struct mrg_error *error)
+static void plain_words(const struct mrg_request *request, const struct mrg_result *r,
+			struct mrg_error *error)
 {
 	unsigned long long moved = r->bytes, all = request->total;
 
@@ -106,37 +105,34 @@ static void plain_words(const struct mrg_request *request,
 	case -ETIMEDOUT:
 		transfer_error_set(error, r->status, "deadline",
 				   "Allow more time, or look at the path.",
-				   "%llu of %llu bytes were moved when the deadline passed",
-				   moved, all);
+				   "%llu of %llu bytes were moved when the deadline passed", moved,
+				   all);
 		break;
 	case -ECANCELED:
 		transfer_error_set(error, r->status, "cancel", "",
-				   "%llu of %llu bytes were moved when it was cancelled",
-				   moved, all);
+				   "%llu of %llu bytes were moved when it was cancelled", moved,
+				   all);
 		break;
 	case -ESTALE:
-		transfer_error_set(error, r->status, "transfer",
-				   "Get the peer's present descriptor.",
-				   "the peer has revoked the buffer of generation %llu",
-				   r->op < request->op_count ? (unsigned long long)
-				   request->ops[r->op].remote->generation : 0);
+		transfer_error_set(
+			error, r->status, "transfer", "Get the peer's present descriptor.",
+			"the peer has revoked the buffer of generation %llu",
+			r->op < request->op_count ?
+				(unsigned long long)request->ops[r->op].remote->generation :
+				0);
 		break;
 	case -ENOMEM:
-		transfer_error_set(error, r->status, "transfer", "",
-				   "no memory to repeat a slice");
+		transfer_error_set(error, r->status, "transfer", "", "no memory to repeat a slice");
 		break;
 	default:
-		transfer_error_set(error, r->status, "post",
-				   "Look at the device's limits.",
+		transfer_error_set(error, r->status, "post", "Look at the device's limits.",
 				   "%s %u of %u: the device refuses %llu bytes: %s",
 				   code_name(request, r), r->op, request->op_count,
-				   (unsigned long long)r->length,
-				   strerror((int)r->vendor));
+				   (unsigned long long)r->length, strerror((int)r->vendor));
 	}
 }
 
-void mrg_request_error(const struct mrg_request *request,
-		       struct mrg_error *error)
+void mrg_request_error(const struct mrg_request *request, struct mrg_error *error)
 {
 	const struct mrg_result *r = &request->result;
 

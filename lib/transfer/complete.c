@@ -8,7 +8,7 @@
 
 #include "transfer/transfer.h"
 
-#define POLL	32
+#define POLL 32
 
 static struct transfer_lane *lane_of(struct mrg_ep *ep, uint64_t wr_id)
 {
@@ -109,7 +109,7 @@ void transfer_ep_drain(struct mrg_ep *ep)
 	} while (n == POLL);
 	if (n < 0 && ep->state != EP_FAILED)
 		transfer_ep_fail(ep, -EIO, "poll", "Look at the device.",
-			"the completion queue cannot be polled");
+				 "the completion queue cannot be polled");
 }
 
 /*

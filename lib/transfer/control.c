@@ -14,13 +14,13 @@
 
 #include "transfer/transfer.h"
 
-#define EVENTS		64
-#define KICK		UINT64_MAX
-#define GREETING_MAX	1024	/* handshakes of a listener at a time */
-#define ACCEPTS		64	/* connections at a time: others wait meanwhile */
-#define SCARCE_US	10000
+#define EVENTS 64
+#define KICK UINT64_MAX
+#define GREETING_MAX 1024 /* handshakes of a listener at a time */
+#define ACCEPTS 64 /* connections at a time: others wait meanwhile */
+#define SCARCE_US 10000
 /* Each look costs a walk over all endpoints: thousands of handshakes share it. */
-#define GREET_STEP_MS	100
+#define GREET_STEP_MS 100
 
 static uint64_t key_of(const struct mrg_transfer *transfer, size_t slot)
 {
@@ -46,8 +46,7 @@ static int free_slot(struct mrg_transfer *transfer, size_t *index)
 	slots = reallocarray(transfer->slots, count, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
-	memset(slots + transfer->slot_count, 0,
-	       (count - transfer->slot_count) * sizeof(*slots));
+	memset(slots + transfer->slot_count, 0, (count - transfer->slot_count) * sizeof(*slots));
 	transfer->slots = slots;
 	transfer->slot_count = count;
 	return 0;
@@ -114,7 +113,7 @@ static void kick(struct mrg_transfer *transfer)
 	const uint64_t one = 1;
 
 	if (write(transfer->kick, &one, sizeof(one)) < 0)
-		return;		/* full: it is awake */
+		return; /* full: it is awake */
 }
 
 void transfer_control_look(struct mrg_ep *ep, uint64_t due)
@@ -233,8 +232,7 @@ static uint64_t listener_ready(struct mrg_listener *listener)
 /* ---- the loop ---- */
 
 /* When @ep is to be looked at again, NEVER where it is gone. */
-static uint64_t ep_ready(struct mrg_transfer *transfer, struct mrg_ep *ep,
-			 uint32_t events)
+static uint64_t ep_ready(struct mrg_transfer *transfer, struct mrg_ep *ep, uint32_t events)
 {
 	uint64_t due;
 
@@ -247,8 +245,7 @@ static uint64_t ep_ready(struct mrg_transfer *transfer, struct mrg_ep *ep,
 	return due;
 }
 
-static uint64_t ep_tick(struct mrg_transfer *transfer, struct mrg_ep *ep,
-			uint64_t now)
+static uint64_t ep_tick(struct mrg_transfer *transfer, struct mrg_ep *ep, uint64_t now)
 {
 	uint64_t due;
 
@@ -288,8 +285,7 @@ static uint64_t tick_all(struct mrg_transfer *transfer)
 	return next;
 }
 
-static void handle(struct mrg_transfer *transfer, const struct epoll_event *event,
-		   uint64_t *next)
+static void handle(struct mrg_transfer *transfer, const struct epoll_event *event, uint64_t *next)
 {
 	struct transfer_slot *slot;
 	uint64_t due;

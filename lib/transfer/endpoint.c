@@ -13,8 +13,8 @@
 
 #include "transfer/transfer.h"
 
-#define SPIN_NS		20000	/* before a thread sleeps for a completion */
-#define FAREWELL_MS	200	/* for the peer to take in that it is over */
+#define SPIN_NS 20000 /* before a thread sleeps for a completion */
+#define FAREWELL_MS 200 /* for the peer to take in that it is over */
 
 /* ---- made and freed ---- */
 
@@ -133,10 +133,10 @@ static void tell_why(struct mrg_ep *ep)
 	struct transfer_message message = { .type = MESSAGE_REFUSED };
 
 	message.refusal.code = ep->error.code;
-	snprintf(message.refusal.cause, sizeof(message.refusal.cause), "%.*s",
-		 MESSAGE_TEXT - 1, ep->error.cause);
-	snprintf(message.refusal.remedy, sizeof(message.refusal.remedy), "%.*s",
-		 MESSAGE_TEXT - 1, ep->error.remedy);
+	snprintf(message.refusal.cause, sizeof(message.refusal.cause), "%.*s", MESSAGE_TEXT - 1,
+		 ep->error.cause);
+	snprintf(message.refusal.remedy, sizeof(message.refusal.remedy), "%.*s", MESSAGE_TEXT - 1,
+		 ep->error.remedy);
 	transfer_socket_send(ep, &message);
 }
 
@@ -165,7 +165,7 @@ void transfer_ep_fail_with(struct mrg_ep *ep, const struct mrg_error *error)
 }
 
 void transfer_ep_fail(struct mrg_ep *ep, int code, const char *stage, const char *remedy,
-	     const char *cause, ...)
+		      const char *cause, ...)
 {
 	struct mrg_error error = { .code = code, .piece = -1 };
 	va_list args;
@@ -188,7 +188,7 @@ void transfer_ep_wake(struct mrg_ep *ep)
 	if (!ep->sleeper && !ep->armed)
 		return;
 	if (write(ep->event, &one, sizeof(one)) < 0)
-		return;		/* full: it is readable */
+		return; /* full: it is readable */
 }
 
 static int arm(struct mrg_ep *ep)
@@ -233,8 +233,7 @@ static void sleep_first(struct mrg_ep *ep, uint64_t until,
 
 static void sleep_next(struct mrg_ep *ep, uint64_t until)
 {
-	struct timespec at = { (time_t)(until / (1000 * MS)),
-			       (long)(until % (1000 * MS)) };
+	struct timespec at = { (time_t)(until / (1000 * MS)), (long)(until % (1000 * MS)) };
 
 	ep->waiters++;
 	if (until == NEVER)
@@ -244,8 +243,8 @@ static void sleep_next(struct mrg_ep *ep, uint64_t until)
 	ep->waiters--;
 }
 
-int transfer_ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *arg),
-	     void *arg, int timeout_ms)
+int transfer_ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *arg), void *arg,
+		      int timeout_ms)
 {
 	uint64_t now = transfer_now(), spin = now + SPIN_NS;
 	uint64_t until = timeout_ms < 0 ? NEVER : now + (uint64_t)timeout_ms * MS;
@@ -318,8 +317,8 @@ static int begin(struct mrg_ep *ep)
 	return ret;
 }
 
-int mrg_ep_connect(struct mrg_transfer *transfer, const char *host,
-		   const char *service, struct mrg_ep **out)
+int mrg_ep_connect(struct mrg_transfer *transfer, const char *host, const char *service,
+		   struct mrg_ep **out)
 {
 	struct mrg_error error;
 	struct mrg_ep *ep;
@@ -444,8 +443,8 @@ void mrg_ep_stats(struct mrg_ep *ep, struct mrg_ep_stats *stats)
 
 /* ---- listeners ---- */
 
-int mrg_listener_open(struct mrg_transfer *transfer, const char *host,
-		      const char *service, struct mrg_listener **out)
+int mrg_listener_open(struct mrg_transfer *transfer, const char *host, const char *service,
+		      struct mrg_listener **out)
 {
 	struct mrg_listener *listener = calloc(1, sizeof(*listener));
 	int ret;
@@ -488,7 +487,7 @@ static void disown(struct mrg_listener *listener)
 			ep->listener = NULL;
 			ep->orphan = true;
 			transfer_ep_fail(ep, -ESHUTDOWN, "handshake", "Connect again.",
-				"the listener was closed");
+					 "the listener was closed");
 		}
 		pthread_mutex_unlock(&ep->lock);
 	}
@@ -539,8 +538,7 @@ unsigned int mrg_listener_port(const struct mrg_listener *listener)
 static int wait_for_peer(struct mrg_listener *listener, uint64_t until)
 {
 	pthread_mutex_t *lock = &listener->transfer->lock;
-	struct timespec at = { (time_t)(until / (1000 * MS)),
-			       (long)(until % (1000 * MS)) };
+	struct timespec at = { (time_t)(until / (1000 * MS)), (long)(until % (1000 * MS)) };
 
 	while (!listener->first) {
 		if (until == NEVER)
@@ -551,8 +549,7 @@ static int wait_for_peer(struct mrg_listener *listener, uint64_t until)
 	return 0;
 }
 
-int mrg_listener_accept(struct mrg_listener *listener, int timeout_ms,
-			struct mrg_ep **ep)
+int mrg_listener_accept(struct mrg_listener *listener, int timeout_ms, struct mrg_ep **ep)
 {
 	struct mrg_transfer *transfer = listener->transfer;
 	uint64_t until = NEVER;
@@ -571,7 +568,7 @@ int mrg_listener_accept(struct mrg_listener *listener, int timeout_ms,
 	}
 	pthread_mutex_unlock(&transfer->lock);
 	if (ret)
-		return transfer_fail(transfer, ret, "accept", "",
-				     "no peer has come within %d ms", timeout_ms);
+		return transfer_fail(transfer, ret, "accept", "", "no peer has come within %d ms",
+				     timeout_ms);
 	return 0;
 }

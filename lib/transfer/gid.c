@@ -46,32 +46,30 @@ void transfer_gid_sort(struct transfer_gid *gids, int count)
 
 static bool fits(const struct transfer_gid *own, const struct transfer_message_gid *peer)
 {
-	return own->type == peer->type &&
-	       is_ipv4(own->gid.raw) == is_ipv4(peer->gid) &&
+	return own->type == peer->type && is_ipv4(own->gid.raw) == is_ipv4(peer->gid) &&
 	       is_link_local(own->gid.raw) == is_link_local(peer->gid);
 }
 
-int transfer_gid_match(struct ibv_context *verbs, uint8_t port,
-	      const struct transfer_gid *own, int own_count,
-	      const struct transfer_message_gid *peers, int peer_count, int *mine,
-	      int *theirs, struct mrg_error *error)
+int transfer_gid_match(struct ibv_context *verbs, uint8_t port, const struct transfer_gid *own,
+		       int own_count, const struct transfer_message_gid *peers, int peer_count,
+		       int *mine, int *theirs, struct mrg_error *error)
 {
 	(void)verbs;
 	for (*mine = 0; *mine < own_count; ++*mine)
 		for (*theirs = 0; *theirs < peer_count; ++*theirs)
 			if (fits(&own[*mine], &peers[*theirs]))
 				return 0;
-	transfer_error_set(error, -ENODATA, "choose GID",
-			   "Give both ports addresses of one family, or name GIDs.",
-			   "none of the %d GIDs of port %u goes with any of the peer's %d: types or address families differ",
-			   own_count, port, peer_count);
+	transfer_error_set(
+		error, -ENODATA, "choose GID",
+		"Give both ports addresses of one family, or name GIDs.",
+		"none of the %d GIDs of port %u goes with any of the peer's %d: types or address families differ",
+		own_count, port, peer_count);
 	return -ENODATA;
 }
 
 /* ---- by routes ---- */
 
-static int find_own(const struct transfer_gid *own, int count,
-		    const struct mrg_gid_entry *entry)
+static int find_own(const struct transfer_gid *own, int count, const struct mrg_gid_entry *entry)
 {
 	for (int i = 0; i < count; i++)
 		if (own[i].index == (uint32_t)entry->index)
@@ -94,14 +92,14 @@ static int peers_of(const struct transfer_message_gid *peers, int count, uint8_t
 	return n;
 }
 
-static int ask_routes(struct mrg_gid_facts *facts, struct ibv_context *verbs,
-		      uint8_t port, uint8_t type, const struct transfer_gid *own,
-		      int own_count, const struct transfer_message_gid *peers,
-		      int peer_count, int *mine, int *theirs,
-		      struct mrg_error *error)
+static int ask_routes(struct mrg_gid_facts *facts, struct ibv_context *verbs, uint8_t port,
+		      uint8_t type, const struct transfer_gid *own, int own_count,
+		      const struct transfer_message_gid *peers, int peer_count, int *mine,
+		      int *theirs, struct mrg_error *error)
 {
 	struct mrg_gid_opts opts = { .size = sizeof(opts),
-		.flags = type == IBV_GID_TYPE_ROCE_V2 ? MRG_GID_V2 : MRG_GID_V1 };
+				     .flags = type == IBV_GID_TYPE_ROCE_V2 ? MRG_GID_V2 :
+									     MRG_GID_V1 };
 	uint8_t gids[MESSAGE_GIDS][16];
 	struct mrg_gid_choice choice;
 	int numbers[MESSAGE_GIDS], ret;
@@ -110,8 +108,7 @@ static int ask_routes(struct mrg_gid_facts *facts, struct ibv_context *verbs,
 	if (!n)
 		return -ENODATA;
 	ret = mrg_gid_choose(facts, ibv_get_device_name(verbs->device), port,
-			     (const uint8_t (*)[16])gids, (size_t)n, &opts,
-			     &choice, error);
+			     (const uint8_t(*)[16])gids, (size_t)n, &opts, &choice, error);
 	if (ret)
 		return ret;
 	*mine = find_own(own, own_count, &choice.entry);
@@ -123,10 +120,9 @@ static int ask_routes(struct mrg_gid_facts *facts, struct ibv_context *verbs,
  * Where no facts can be had, the two only have to fit.  No route is an error,
  * told at once: not a timeout later.
  */
-int transfer_gid_choose(struct ibv_context *verbs, uint8_t port,
-	       const struct transfer_gid *own, int own_count,
-	       const struct transfer_message_gid *peers, int peer_count, int *mine,
-	       int *theirs, struct mrg_error *error)
+int transfer_gid_choose(struct ibv_context *verbs, uint8_t port, const struct transfer_gid *own,
+			int own_count, const struct transfer_message_gid *peers, int peer_count,
+			int *mine, int *theirs, struct mrg_error *error)
 {
 	static const uint8_t types[] = { IBV_GID_TYPE_ROCE_V2, IBV_GID_TYPE_ROCE_V1 };
 	struct mrg_gid_facts *facts;
@@ -134,19 +130,19 @@ int transfer_gid_choose(struct ibv_context *verbs, uint8_t port,
 	int ret = -ENODATA;
 
 	if (mrg_gid_open(&facts, NULL))
-		return transfer_gid_match(verbs, port, own, own_count, peers, peer_count,
-				 mine, theirs, error);
+		return transfer_gid_match(verbs, port, own, own_count, peers, peer_count, mine,
+					  theirs, error);
 	/* Tables are sparse, rxe's has 1,024 places: a file for each is slow. */
 	for (int i = 0; i < own_count; i++)
 		valid[i] = own[i].index;
 	facts->only = valid;
 	facts->only_count = (size_t)own_count;
 	for (size_t i = 0; i < sizeof(types) && ret == -ENODATA; i++)
-		ret = ask_routes(facts, verbs, port, types[i], own, own_count,
-				 peers, peer_count, mine, theirs, error);
+		ret = ask_routes(facts, verbs, port, types[i], own, own_count, peers, peer_count,
+				 mine, theirs, error);
 	mrg_gid_close(facts);
 	if (ret == -ENODATA || ret == -EIO || ret == -ENOMEM)
-		return transfer_gid_match(verbs, port, own, own_count, peers, peer_count,
-				 mine, theirs, error);
+		return transfer_gid_match(verbs, port, own, own_count, peers, peer_count, mine,
+					  theirs, error);
 	return ret;
 }

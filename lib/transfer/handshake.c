@@ -14,10 +14,10 @@
 
 #include "transfer/transfer.h"
 
-#define ANSWER_MS	1000	/* routes can change */
-#define UNACCEPTED_MAX	1024	/* peers of a listener */
-#define NOTES_MAX	(64u << 20)
-#define CQ_PER_WR	2	/* flushed ones of the queue pair before, and this one's */
+#define ANSWER_MS 1000 /* routes can change */
+#define UNACCEPTED_MAX 1024 /* peers of a listener */
+#define NOTES_MAX (64u << 20)
+#define CQ_PER_WR 2 /* flushed ones of the queue pair before, and this one's */
 
 /* ---- the port ---- */
 
@@ -25,8 +25,7 @@ static int read_port(struct mrg_ep *ep)
 {
 	struct mrg_transfer *transfer = ep->transfer;
 	struct ibv_port_attr attr;
-	int err = ep->ops->query_port(transfer->verbs,
-				      (uint8_t)transfer->opts.port, &attr);
+	int err = ep->ops->query_port(transfer->verbs, (uint8_t)transfer->opts.port, &attr);
 
 	if (err)
 		return -err;
@@ -43,8 +42,7 @@ static int read_port(struct mrg_ep *ep)
 static int own_gids(struct mrg_ep *ep, struct transfer_gid *gids, int cap)
 {
 	const struct mrg_transfer *transfer = ep->transfer;
-	int count = ep->ops->list_gids(transfer->verbs,
-				       (uint8_t)transfer->opts.port, gids, cap);
+	int count = ep->ops->list_gids(transfer->verbs, (uint8_t)transfer->opts.port, gids, cap);
 
 	if (count <= 0 || !transfer->opts.gid_index)
 		return count;
@@ -59,8 +57,8 @@ static int own_gids(struct mrg_ep *ep, struct transfer_gid *gids, int cap)
 
 static int say(struct mrg_ep *ep, int code, const char *remedy, const char *cause)
 {
-	transfer_error_set(&ep->error, code, "find port", remedy, "%s: %s",
-			   ep->transfer->name, cause);
+	transfer_error_set(&ep->error, code, "find port", remedy, "%s: %s", ep->transfer->name,
+			   cause);
 	return code;
 }
 
@@ -71,9 +69,8 @@ static void use_gid(struct mrg_ep *ep, const struct transfer_gid *gid)
 	ep->port.gid_type = (uint8_t)gid->type;
 }
 
-static bool answered(const struct transfer_gid_answer *answer,
-		     const struct transfer_gid *gids, int n,
-		     const struct transfer_message_gid *peers, int count, int *mine)
+static bool answered(const struct transfer_gid_answer *answer, const struct transfer_gid *gids,
+		     int n, const struct transfer_message_gid *peers, int count, int *mine)
 {
 	if (transfer_now() > answer->until || answer->peer_count != count ||
 	    memcmp(answer->peers, peers, (size_t)count * sizeof(*peers)))
@@ -101,8 +98,8 @@ static int choose(struct mrg_ep *ep, const struct transfer_gid *gids, int n,
 	}
 	/* What the user has named is not held against routes. */
 	ret = (transfer->opts.gid_index ? transfer_gid_match : ep->ops->choose_gid)(
-		transfer->verbs, (uint8_t)transfer->opts.port, gids, n, peers,
-		count, mine, theirs, &ep->error);
+		transfer->verbs, (uint8_t)transfer->opts.port, gids, n, peers, count, mine, theirs,
+		&ep->error);
 	if (ret)
 		return ret;
 	memcpy(answer->peers, peers, (size_t)count * sizeof(*peers));
@@ -113,8 +110,8 @@ static int choose(struct mrg_ep *ep, const struct transfer_gid *gids, int n,
 	return 0;
 }
 
-int transfer_handshake_port(struct mrg_ep *ep, const struct transfer_message_gid *peers,
-		   int count, int *theirs)
+int transfer_handshake_port(struct mrg_ep *ep, const struct transfer_message_gid *peers, int count,
+			    int *theirs)
 {
 	struct transfer_gid gids[OWN_GIDS];
 	int mine, n, ret = read_port(ep);
@@ -194,15 +191,15 @@ static int make_cq(struct mrg_ep *ep, uint32_t lanes)
 	return ep->cq ? 0 : -(errno ? errno : ENOMEM);
 }
 
-static int make_lanes(struct mrg_ep *ep, uint32_t count,
-		      struct transfer_message_hello *hello)
+static int make_lanes(struct mrg_ep *ep, uint32_t count, struct transfer_message_hello *hello)
 {
 	int ret = make_cq(ep, count);
 
 	if (!ret)
 		ret = transfer_lanes_create(ep, count, hello);
 	if (ret)
-		say(ep, ret, "See ibv_devinfo -v for the device's limits, and lower depth or lanes.",
+		say(ep, ret,
+		    "See ibv_devinfo -v for the device's limits, and lower depth or lanes.",
 		    strerror(-ret));
 	return ret;
 }
@@ -247,19 +244,18 @@ static void give_up(struct mrg_ep *ep, int code)
 {
 	if (code == -EPROTONOSUPPORT)
 		transfer_ep_fail(ep, code, "handshake",
-			"Run the same version of libmrguard on both sides.",
-			"%s speaks another version than this side's %d",
-			ep->peer, MESSAGE_VERSION);
+				 "Run the same version of libmrguard on both sides.",
+				 "%s speaks another version than this side's %d", ep->peer,
+				 MESSAGE_VERSION);
 	else if (code == -EPROTO || code == -EMSGSIZE)
 		transfer_ep_fail(ep, -EPROTO, "handshake", "Check the address and the port.",
-			"what %s sends is not mrguard's, or out of place", ep->peer);
+				 "what %s sends is not mrguard's, or out of place", ep->peer);
 	else if (code == -ECONNRESET || code == -EPIPE)
-		transfer_ep_fail(ep, -ECONNRESET, "connection",
-			"Look at the peer's process.",
-			"%s is gone, without a word", ep->peer);
+		transfer_ep_fail(ep, -ECONNRESET, "connection", "Look at the peer's process.",
+				 "%s is gone, without a word", ep->peer);
 	else
 		transfer_ep_fail(ep, code, "connection", "Look at the peer and the network.",
-			"the connection to %s failed: %s", ep->peer, strerror(-code));
+				 "the connection to %s failed: %s", ep->peer, strerror(-code));
 }
 
 /* ---- who listens ---- */
@@ -285,8 +281,7 @@ static int check_listener(struct mrg_ep *ep)
 {
 	if (!ep->listener || ep->listener->unaccepted < UNACCEPTED_MAX)
 		return 0;
-	return say(ep, -EBUSY, "Connect again later.",
-		   "too many peers wait to be accepted");
+	return say(ep, -EBUSY, "Connect again later.", "too many peers wait to be accepted");
 }
 
 static int on_hello(struct mrg_ep *ep, const struct transfer_message_hello *hello)
@@ -387,8 +382,8 @@ static int on_refused(struct mrg_ep *ep, const struct transfer_message_refusal *
 {
 	struct mrg_error error = { .piece = -1 };
 
-	transfer_error_set(&error, -EREMOTEIO, "peer", refusal->remedy,
-			   "%.50s says: %s", ep->peer, refusal->cause);
+	transfer_error_set(&error, -EREMOTEIO, "peer", refusal->remedy, "%.50s says: %s", ep->peer,
+			   refusal->cause);
 	transfer_ep_fail_with(ep, &error);
 	return 0;
 }
@@ -397,7 +392,7 @@ static int on_bye(struct mrg_ep *ep)
 {
 	ep->settled = true;
 	transfer_ep_fail(ep, -ESHUTDOWN, "connection", "Connect again.",
-		"%s has closed the endpoint", ep->peer);
+			 "%s has closed the endpoint", ep->peer);
 	return 0;
 }
 
@@ -406,7 +401,8 @@ static int on_note(struct mrg_ep *ep, const struct transfer_message_bytes *bytes
 	struct transfer_note *note;
 
 	if (ep->note_bytes > NOTES_MAX) {
-		transfer_ep_fail(ep, -ENOBUFS, "receive note", "Collect notes as they come.",
+		transfer_ep_fail(
+			ep, -ENOBUFS, "receive note", "Collect notes as they come.",
 			"%zu bytes of notes and their heads wait to be collected, and %u may",
 			ep->note_bytes, NOTES_MAX);
 		return 0;
@@ -507,9 +503,9 @@ void transfer_handshake_tick(struct mrg_ep *ep, uint64_t now)
 		return;
 	if (now >= ep->greet_by)
 		transfer_ep_fail(ep, -ETIMEDOUT, "handshake",
-			"Check that the peer runs, and the network.",
-			"%s did not finish the handshake within %u ms", ep->peer,
-			ep->transfer->opts.handshake_ms);
+				 "Check that the peer runs, and the network.",
+				 "%s did not finish the handshake within %u ms", ep->peer,
+				 ep->transfer->opts.handshake_ms);
 	else
 		transfer_control_look(ep, ep->greet_by + MS);
 }

@@ -15,13 +15,13 @@
 
 #include "transfer/transfer.h"
 
-#define DRAIN_MS	100	/* for completions, before the queue pair goes without */
-#define TICK_MS		1
-#define RETRY_MS	50	/* while the port is down */
-#define BARREN		3	/* times opts.repeats */
-#define MIN_RNR_TIMER	12
-#define RNR_RETRY	7
-#define HOP_LIMIT	64
+#define DRAIN_MS 100 /* for completions, before the queue pair goes without */
+#define TICK_MS 1
+#define RETRY_MS 50 /* while the port is down */
+#define BARREN 3 /* times opts.repeats */
+#define MIN_RNR_TIMER 12
+#define RNR_RETRY 7
+#define HOP_LIMIT 64
 
 static uint32_t random_psn(void)
 {
@@ -37,22 +37,25 @@ static int to_init(struct mrg_ep *ep, struct ibv_qp *qp)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = (uint8_t)ep->transfer->opts.port,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE |
-				   IBV_ACCESS_REMOTE_READ |
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 				   IBV_ACCESS_REMOTE_WRITE,
 	};
 
-	return ep->ops->modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-				  IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return ep->ops->modify_qp(
+		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 static struct ibv_qp *new_qp(struct mrg_ep *ep)
 {
 	const struct transfer_limits *limits = &ep->transfer->limits;
 	struct ibv_qp_init_attr init = {
-		.send_cq = ep->cq, .recv_cq = ep->cq, .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = limits->depth, .max_recv_wr = 1,
-			 .max_send_sge = limits->sges, .max_recv_sge = 1,
+		.send_cq = ep->cq,
+		.recv_cq = ep->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = limits->depth,
+			 .max_recv_wr = 1,
+			 .max_send_sge = limits->sges,
+			 .max_recv_sge = 1,
 			 .max_inline_data = ep->inline_bytes },
 	};
 	struct ibv_qp *qp = ep->ops->create_qp(ep->transfer->pd, &init);
@@ -105,18 +108,19 @@ static int to_rtr(struct mrg_ep *ep, struct transfer_lane *lane,
 		  const struct transfer_message_lane *other)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR, .dest_qp_num = other->qpn,
-		.rq_psn = other->psn, .min_rnr_timer = MIN_RNR_TIMER,
-		.path_mtu = (enum ibv_mtu)(peer->mtu < ep->port.mtu ?
-					   peer->mtu : ep->port.mtu),
+		.qp_state = IBV_QPS_RTR,
+		.dest_qp_num = other->qpn,
+		.rq_psn = other->psn,
+		.min_rnr_timer = MIN_RNR_TIMER,
+		.path_mtu = (enum ibv_mtu)(peer->mtu < ep->port.mtu ? peer->mtu : ep->port.mtu),
 		.max_dest_rd_atomic = (uint8_t)ep->transfer->limits.reads_in,
 	};
 
 	set_path(ep, peer, &attr.ah_attr);
-	return ep->ops->modify_qp(lane->qp, &attr, IBV_QP_STATE | IBV_QP_AV |
-				  IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER);
+	return ep->ops->modify_qp(lane->qp, &attr,
+				  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					  IBV_QP_MIN_RNR_TIMER);
 }
 
 static int to_rts(struct mrg_ep *ep, struct transfer_lane *lane,
@@ -125,16 +129,18 @@ static int to_rts(struct mrg_ep *ep, struct transfer_lane *lane,
 	const struct mrg_transfer_opts *opts = &ep->transfer->opts;
 	uint32_t reads = ep->transfer->limits.reads_out;
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS, .sq_psn = lane->local_psn,
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = lane->local_psn,
 		.timeout = (uint8_t)opts->timeout,
 		.retry_cnt = (uint8_t)(opts->retry_count - 1),
 		.rnr_retry = RNR_RETRY,
 		.max_rd_atomic = (uint8_t)(peer->reads < reads ? peer->reads : reads),
 	};
 
-	return ep->ops->modify_qp(lane->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT |
-				  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	return ep->ops->modify_qp(lane->qp, &attr,
+				  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					  IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 static int connect_lane(struct mrg_ep *ep, struct transfer_lane *lane,
@@ -243,8 +249,7 @@ void transfer_lane_drop_failed(struct mrg_ep *ep, struct transfer_lane *lane)
 		struct transfer_slice slice = lane->ring[i & lane->mask];
 		const struct mrg_request *request = slice.request;
 
-		if (request->result.status &&
-		    request->ops[slice.op].code == MRG_OP_READ) {
+		if (request->result.status && request->ops[slice.op].code == MRG_OP_READ) {
 			transfer_request_repeat(ep, &slice);
 			continue;
 		}
@@ -291,7 +296,7 @@ static bool take_down(struct mrg_ep *ep, struct transfer_lane *lane)
 static struct transfer_message_offer step_of(struct mrg_ep *ep, const struct transfer_lane *lane)
 {
 	return (struct transfer_message_offer){ .index = (uint32_t)(lane - ep->lanes),
-				       .epoch = lane->epoch };
+						.epoch = lane->epoch };
 }
 
 static int tell(struct mrg_ep *ep, struct transfer_lane *lane, enum transfer_message_type type)
@@ -301,8 +306,8 @@ static int tell(struct mrg_ep *ep, struct transfer_lane *lane, enum transfer_mes
 	message.offer = step_of(ep, lane);
 	message.offer.port = ep->port;
 	if (lane->qp)
-		message.offer.lane = (struct transfer_message_lane){ lane->qp->qp_num,
-							    lane->local_psn };
+		message.offer.lane =
+			(struct transfer_message_lane){ lane->qp->qp_num, lane->local_psn };
 	return transfer_socket_send(ep, &message);
 }
 
@@ -320,8 +325,9 @@ static int make_again(struct mrg_ep *ep, struct transfer_lane *lane,
 /* A port that is down may come back, and a GID or a route with it. */
 static bool may_pass(int ret)
 {
-	static const int codes[] = { ENETDOWN, ENODEV, ENETUNREACH, EHOSTUNREACH,
-				     ETIMEDOUT, ENODATA };
+	static const int codes[] = {
+		ENETDOWN, ENODEV, ENETUNREACH, EHOSTUNREACH, ETIMEDOUT, ENODATA
+	};
 
 	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
 		if (ret == -codes[i])
@@ -336,7 +342,7 @@ static void not_made(struct mrg_ep *ep, int ret, uint64_t now)
 		return;
 	}
 	transfer_ep_fail(ep, ret, "re-make lane", "Look at the device.",
-		"a queue pair cannot be made again: %s", strerror(-ret));
+			 "a queue pair cannot be made again: %s", strerror(-ret));
 }
 
 static void offer(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
@@ -345,9 +351,9 @@ static void offer(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
 
 	if (lane->barren > BARREN * ep->transfer->opts.repeats) {
 		transfer_ep_fail(ep, -EHOSTUNREACH, "re-make lane",
-			"Check both ports, their GIDs and the network between them.",
-			"lane %u of the endpoint broke %u times without moving a byte",
-			(uint32_t)(lane - ep->lanes), lane->barren);
+				 "Check both ports, their GIDs and the network between them.",
+				 "lane %u of the endpoint broke %u times without moving a byte",
+				 (uint32_t)(lane - ep->lanes), lane->barren);
 		return;
 	}
 	ret = make_again(ep, lane, &ep->peer_port);
@@ -432,10 +438,9 @@ static void wait_for_peer(struct mrg_ep *ep, struct transfer_lane *lane, uint64_
 {
 	if (ep->state == EP_OPEN && now >= lane->due) {
 		transfer_ep_fail(ep, -ETIMEDOUT, "re-make lane",
-			"Check that the peer's process runs, and the network.",
-			"the peer did not re-make lane %u within %u ms",
-			(uint32_t)(lane - ep->lanes),
-			ep->transfer->opts.remake_ms);
+				 "Check that the peer's process runs, and the network.",
+				 "the peer did not re-make lane %u within %u ms",
+				 (uint32_t)(lane - ep->lanes), ep->transfer->opts.remake_ms);
 		return;
 	}
 	transfer_control_look(ep, lane->due);

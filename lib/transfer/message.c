@@ -8,8 +8,8 @@
 #include "base/le_reader.h"
 #include "transfer/message.h"
 
-#define MAGIC		0x5847524dU	/* "MRGX" */
-#define MAX_QPN		0xffffffU	/* of 24 bits, as PSNs are */
+#define MAGIC 0x5847524dU /* "MRGX" */
+#define MAX_QPN 0xffffffU /* of 24 bits, as PSNs are */
 
 /* ---- writing ---- */
 

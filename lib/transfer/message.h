@@ -17,27 +17,27 @@
 
 #include <mrguard/transfer.h>
 
-#define MESSAGE_VERSION	1
-#define MESSAGE_HEAD	12
-#define MESSAGE_BODY	MRG_NOTE_MAX
-#define MESSAGE_LANES	16
-#define MESSAGE_GIDS	8
-#define MESSAGE_NAME	64
-#define MESSAGE_TEXT	192
+#define MESSAGE_VERSION 1
+#define MESSAGE_HEAD 12
+#define MESSAGE_BODY MRG_NOTE_MAX
+#define MESSAGE_LANES 16
+#define MESSAGE_GIDS 8
+#define MESSAGE_NAME 64
+#define MESSAGE_TEXT 192
 
 enum transfer_message_type {
-	MESSAGE_HELLO = 1,	/* who connects: its queue pairs */
-	MESSAGE_WELCOME,	/* who listens: its own */
-	MESSAGE_READY,		/* who connects: they are up */
-	MESSAGE_REFUSED,	/* either: why it is over */
-	MESSAGE_BYE,		/* either: my queue pairs are gone */
-	MESSAGE_BROKEN,		/* who listened: a lane of mine broke */
-	MESSAGE_OFFER,		/* who connected: a new queue pair for a lane */
-	MESSAGE_ANSWER,		/* who listened: its own for it */
-	MESSAGE_RESUME,		/* who connected: it is up */
-	MESSAGE_NOTE,		/* the application's */
-	MESSAGE_REVOKE,		/* forget a buffer */
-	MESSAGE_REVOKED,	/* forgotten */
+	MESSAGE_HELLO = 1, /* who connects: its queue pairs */
+	MESSAGE_WELCOME, /* who listens: its own */
+	MESSAGE_READY, /* who connects: they are up */
+	MESSAGE_REFUSED, /* either: why it is over */
+	MESSAGE_BYE, /* either: my queue pairs are gone */
+	MESSAGE_BROKEN, /* who listened: a lane of mine broke */
+	MESSAGE_OFFER, /* who connected: a new queue pair for a lane */
+	MESSAGE_ANSWER, /* who listened: its own for it */
+	MESSAGE_RESUME, /* who connected: it is up */
+	MESSAGE_NOTE, /* the application's */
+	MESSAGE_REVOKE, /* forget a buffer */
+	MESSAGE_REVOKED, /* forgotten */
 	MESSAGE_TYPES
 };
 
@@ -52,14 +52,14 @@ struct transfer_message_port {
 	uint8_t gid[16];
 	uint32_t lid;
 	uint8_t ethernet;
-	uint8_t gid_type;	/* enum ibv_gid_type */
-	uint8_t mtu;		/* enum ibv_mtu */
-	uint8_t reads;		/* READs that it serves at a time */
+	uint8_t gid_type; /* enum ibv_gid_type */
+	uint8_t mtu; /* enum ibv_mtu */
+	uint8_t reads; /* READs that it serves at a time */
 };
 
 struct transfer_message_gid {
 	uint8_t gid[16];
-	uint8_t type;		/* enum ibv_gid_type */
+	uint8_t type; /* enum ibv_gid_type */
 };
 
 /* Who connects offers GIDs; who listens knows the routes, and takes one. */
@@ -67,10 +67,10 @@ struct transfer_message_hello {
 	struct transfer_message_port port;
 	uint32_t gids;
 	struct transfer_message_gid gid[MESSAGE_GIDS];
-	uint32_t taken;			/* WELCOME: which of them */
+	uint32_t taken; /* WELCOME: which of them */
 	uint32_t lanes;
 	struct transfer_message_lane lane[MESSAGE_LANES];
-	char name[MESSAGE_NAME];	/* device and host, for people */
+	char name[MESSAGE_NAME]; /* device and host, for people */
 };
 
 struct transfer_message_offer {
@@ -87,24 +87,24 @@ struct transfer_message_refusal {
 };
 
 struct transfer_message_bytes {
-	const uint8_t *bytes;	/* in what was decoded */
+	const uint8_t *bytes; /* in what was decoded */
 	size_t length;
 };
 
 struct transfer_message {
 	enum transfer_message_type type;
 	union {
-		struct transfer_message_hello hello;	/* HELLO, WELCOME */
-		struct transfer_message_offer offer;	/* OFFER, ANSWER; index and epoch
+		struct transfer_message_hello hello; /* HELLO, WELCOME */
+		struct transfer_message_offer offer; /* OFFER, ANSWER; index and epoch
 						 * alone: BROKEN, RESUME */
 		struct transfer_message_refusal refusal;
 		struct transfer_message_bytes note;
-		uint64_t generation;		/* REVOKE, REVOKED */
+		uint64_t generation; /* REVOKE, REVOKED */
 	};
 };
 
 /* Bytes that any message but a note fits in. */
-#define MESSAGE_SMALL	512
+#define MESSAGE_SMALL 512
 
 /**
  * transfer_message_encode() - to bytes

@@ -6,21 +6,19 @@
 
 #include "transfer/transfer.h"
 
-#define NAMES_MAX	4096	/* generations that are remembered, the latest */
+#define NAMES_MAX 4096 /* generations that are remembered, the latest */
 
 /* ---- notes ---- */
 
 int mrg_ep_send(struct mrg_ep *ep, const void *bytes, size_t length)
 {
-	const struct transfer_message message = { .type = MESSAGE_NOTE,
-					 .note = { bytes, length } };
+	const struct transfer_message message = { .type = MESSAGE_NOTE, .note = { bytes, length } };
 	int ret;
 
 	if (!length || length > MRG_NOTE_MAX)
-		return transfer_fail(ep->transfer, -EINVAL, "send note",
-				     "Send it in parts.",
-				     "a note has 1 to %d bytes, and this one %zu",
-				     MRG_NOTE_MAX, length);
+		return transfer_fail(ep->transfer, -EINVAL, "send note", "Send it in parts.",
+				     "a note has 1 to %d bytes, and this one %zu", MRG_NOTE_MAX,
+				     length);
 	pthread_mutex_lock(&ep->lock);
 	if (ep->state == EP_FAILED)
 		ret = transfer_fail_with(ep->transfer, &ep->error);
@@ -128,8 +126,7 @@ void transfer_revoke_confirm(struct mrg_ep *ep)
 
 static int forget_buffer(struct mrg_ep *ep, uint64_t generation)
 {
-	const struct mrg_result stale = { .status = -ESTALE,
-					  .side = MRG_SIDE_REMOTE };
+	const struct mrg_result stale = { .status = -ESTALE, .side = MRG_SIDE_REMOTE };
 	struct transfer_revocation *r = malloc(sizeof(*r));
 	struct mrg_request *next;
 
@@ -173,7 +170,7 @@ static bool is_confirmed(struct mrg_ep *ep, void *arg)
 int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms)
 {
 	const struct transfer_message message = { .type = MESSAGE_REVOKE,
-					 .generation = generation };
+						  .generation = generation };
 	int ret = 0;
 
 	if (!generation)
@@ -186,8 +183,7 @@ int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms)
 	if (!ret && transfer_ep_await(ep, is_confirmed, &generation, timeout_ms))
 		ret = transfer_fail(ep->transfer, -ETIMEDOUT, "revoke",
 				    "Close the endpoint: that stops the peer in any case.",
-				    "the peer has not confirmed within %d ms",
-				    timeout_ms);
+				    "the peer has not confirmed within %d ms", timeout_ms);
 	else if (!ret && !among(ep->confirmed, ep->confirmed_count, generation))
 		ret = transfer_fail_with(ep->transfer, &ep->error);
 	pthread_mutex_unlock(&ep->lock);

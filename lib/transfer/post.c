@@ -10,11 +10,11 @@
 
 #include "transfer/transfer.h"
 
-#define CHAIN		32
-#define CHAIN_SGES	128
-#define SIGNAL_BYTES	32768	/* more than so many do not wait for others */
+#define CHAIN 32
+#define CHAIN_SGES 128
+#define SIGNAL_BYTES 32768 /* more than so many do not wait for others */
 /* Where there are several lanes, a large transfer is to use them all. */
-#define CHAIN_SLICES	2
+#define CHAIN_SLICES 2
 
 /* Work requests that are made, and where their slices come from. */
 struct chain {
@@ -47,8 +47,8 @@ static struct transfer_lane *lane_with_room(struct mrg_ep *ep, uint32_t *room)
 
 static uint64_t wr_id(const struct mrg_ep *ep, const struct transfer_lane *lane)
 {
-	return (uint64_t)(lane - ep->lanes) << 56 |
-	       (uint64_t)(lane->epoch & 0xffffff) << 32 | lane->head;
+	return (uint64_t)(lane - ep->lanes) << 56 | (uint64_t)(lane->epoch & 0xffffff) << 32 |
+	       lane->head;
 }
 
 static void add_wr(struct mrg_ep *ep, struct transfer_lane *lane, struct chain *chain,
@@ -115,10 +115,11 @@ static bool next_slice(struct mrg_ep *ep, struct transfer_slice *slice, struct t
 	if (!request)
 		return false;
 	op = &request->ops[request->cursor.op];
-	*slice = (struct transfer_slice){ .request = request, .op = request->cursor.op,
-				 .offset = request->cursor.in_op };
+	*slice = (struct transfer_slice){ .request = request,
+					  .op = request->cursor.op,
+					  .offset = request->cursor.in_op };
 	transfer_slice_cut(op, &request->cursor, ep->transfer->limits.slice,
-		  ep->transfer->limits.sges, cut);
+			   ep->transfer->limits.sges, cut);
 	slice->length = cut->length;
 	if (request->cursor.in_op < op->length)
 		return true;
@@ -129,8 +130,7 @@ static bool next_slice(struct mrg_ep *ep, struct transfer_slice *slice, struct t
 	return true;
 }
 
-static bool chain_full(const struct mrg_ep *ep, const struct chain *chain,
-		       uint32_t room)
+static bool chain_full(const struct mrg_ep *ep, const struct chain *chain, uint32_t room)
 {
 	const struct transfer_limits *limits = &ep->transfer->limits;
 
@@ -164,8 +164,11 @@ static void make_chain(struct mrg_ep *ep, struct transfer_lane *lane, uint32_t r
 static void post_failed(const struct transfer_slice *slice, int err)
 {
 	struct mrg_result cause = {
-		.status = -EIO, .side = MRG_SIDE_DEVICE, .op = slice->op,
-		.length = slice->length, .vendor = (uint32_t)err,
+		.status = -EIO,
+		.side = MRG_SIDE_DEVICE,
+		.op = slice->op,
+		.length = slice->length,
+		.vendor = (uint32_t)err,
 	};
 
 	transfer_request_fail(slice->request, &cause);
@@ -236,7 +239,8 @@ void transfer_post_all(struct mrg_ep *ep)
 
 /* ---- slices to be repeated ---- */
 
-int transfer_slice_queue_push(struct transfer_slice_queue *queue, const struct transfer_slice *slice)
+int transfer_slice_queue_push(struct transfer_slice_queue *queue,
+			      const struct transfer_slice *slice)
 {
 	if (queue->count == queue->room) {
 		size_t room = queue->room ? 2 * queue->room : 64;

@@ -6,8 +6,8 @@
 
 #include "transfer/transfer.h"
 
-static int check_pieces(uint64_t addr, const struct mrg_desc_piece *pieces,
-			size_t count, uint64_t *length)
+static int check_pieces(uint64_t addr, const struct mrg_desc_piece *pieces, size_t count,
+			uint64_t *length)
 {
 	*length = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -24,9 +24,8 @@ static int check_pieces(uint64_t addr, const struct mrg_desc_piece *pieces,
 	return addr + (*length - 1) < addr ? -ERANGE : 0;
 }
 
-int mrg_remote_make(uint64_t addr, const struct mrg_desc_piece *pieces,
-		    size_t count, uint64_t generation,
-		    struct mrg_remote **out)
+int mrg_remote_make(uint64_t addr, const struct mrg_desc_piece *pieces, size_t count,
+		    uint64_t generation, struct mrg_remote **out)
 {
 	struct mrg_remote *remote;
 	uint64_t length;
@@ -61,8 +60,7 @@ uint64_t mrg_remote_length(const struct mrg_remote *remote)
 	return remote->length;
 }
 
-const struct mrg_desc_piece *transfer_remote_piece(const struct mrg_remote *remote,
-					  uint64_t start)
+const struct mrg_desc_piece *transfer_remote_piece(const struct mrg_remote *remote, uint64_t start)
 {
 	size_t low = 0, high = remote->count;
 
@@ -77,8 +75,7 @@ const struct mrg_desc_piece *transfer_remote_piece(const struct mrg_remote *remo
 	return &remote->pieces[low];
 }
 
-size_t mrg_remote_pieces(const struct mrg_mr *mr, struct mrg_desc_piece *pieces,
-			 size_t cap)
+size_t mrg_remote_pieces(const struct mrg_mr *mr, struct mrg_desc_piece *pieces, size_t cap)
 {
 	size_t count = mrg_mr_count(mr);
 	uint64_t addr = mrg_mr_addr(mr), length = mrg_mr_length(mr), start = 0;
@@ -92,9 +89,10 @@ size_t mrg_remote_pieces(const struct mrg_mr *mr, struct mrg_desc_piece *pieces,
 		return 0;
 	}
 	for (size_t i = 0; i < count; i++) {
-		pieces[i] = (struct mrg_desc_piece){
-			.start = start, .length = segs[i].length,
-			.wire = segs[i].wire, .rkey = segs[i].rkey };
+		pieces[i] = (struct mrg_desc_piece){ .start = start,
+						     .length = segs[i].length,
+						     .wire = segs[i].wire,
+						     .rkey = segs[i].rkey };
 		start += segs[i].length;
 	}
 	free(segs);

@@ -10,8 +10,8 @@
 #include "region/context.h"
 #include "transfer/transfer.h"
 
-#define SMALL_BYTES	512	/* of requests that are kept to be used again */
-#define SPARE_MAX	256
+#define SMALL_BYTES 512 /* of requests that are kept to be used again */
+#define SPARE_MAX 256
 
 /* ---- the end of a request ---- */
 
@@ -133,8 +133,7 @@ void transfer_request_fail(struct mrg_request *request, const struct mrg_result 
 
 void transfer_request_fail_all(struct mrg_ep *ep, int status)
 {
-	const struct mrg_result cause = { .status = status,
-					  .side = MRG_SIDE_PATH };
+	const struct mrg_result cause = { .status = status, .side = MRG_SIDE_PATH };
 	struct mrg_request *next;
 
 	for (struct mrg_request *r = ep->active; r; r = next) {
@@ -161,8 +160,7 @@ void transfer_request_repeat(struct mrg_ep *ep, const struct transfer_slice *sli
 
 /* ---- time ---- */
 
-static bool lane_carries(const struct transfer_lane *lane,
-			 const struct mrg_request *request)
+static bool lane_carries(const struct transfer_lane *lane, const struct mrg_request *request)
 {
 	for (uint32_t i = lane->tail; i != lane->head; i++)
 		if (lane->ring[i & lane->mask].request == request)
@@ -209,28 +207,23 @@ void transfer_request_tick(struct mrg_ep *ep, uint64_t now)
 
 /* ---- taking it in ---- */
 
-static int refuse_range(struct mrg_ep *ep, size_t op, const char *side,
-			uint64_t addr, uint64_t length, uint64_t have,
-			uint64_t have_length)
+static int refuse_range(struct mrg_ep *ep, size_t op, const char *side, uint64_t addr,
+			uint64_t length, uint64_t have, uint64_t have_length)
 {
-	return transfer_fail(ep->transfer, -ERANGE, "check batch",
-			     "Keep to the registered range.",
-			     "operation %zu: %llu bytes at 0x%llx are not all in %s buffer of %llu bytes at 0x%llx",
-			     op, (unsigned long long)length,
-			     (unsigned long long)addr, side,
-			     (unsigned long long)have_length,
-			     (unsigned long long)have);
+	return transfer_fail(
+		ep->transfer, -ERANGE, "check batch", "Keep to the registered range.",
+		"operation %zu: %llu bytes at 0x%llx are not all in %s buffer of %llu bytes at 0x%llx",
+		op, (unsigned long long)length, (unsigned long long)addr, side,
+		(unsigned long long)have_length, (unsigned long long)have);
 }
 
-static bool within(uint64_t addr, uint64_t length, uint64_t have,
-		   uint64_t have_length)
+static bool within(uint64_t addr, uint64_t length, uint64_t have, uint64_t have_length)
 {
-	return addr >= have && addr - have < have_length &&
-	       length <= have_length - (addr - have);
+	return addr >= have && addr - have < have_length && length <= have_length - (addr - have);
 }
 
-static int check_buffer(struct mrg_ep *ep, const struct mrg_local *local,
-			size_t index, uint64_t *have, uint64_t *have_length)
+static int check_buffer(struct mrg_ep *ep, const struct mrg_local *local, size_t index,
+			uint64_t *have, uint64_t *have_length)
 {
 	if (!local->buffer) {
 		*have = mrg_mr_addr(local->mr);
@@ -243,12 +236,11 @@ static int check_buffer(struct mrg_ep *ep, const struct mrg_local *local,
 		return 0;
 	return transfer_fail(ep->transfer, -ENOPROTOOPT, "check batch",
 			     "Register it for verbs on the endpoint's device.",
-			     "operation %zu: the buffer at 0x%llx has no keys on device %u",
-			     index, (unsigned long long)*have, local->device);
+			     "operation %zu: the buffer at 0x%llx has no keys on device %u", index,
+			     (unsigned long long)*have, local->device);
 }
 
-static int check_locals(struct mrg_ep *ep, const struct mrg_op *op, size_t index,
-			uint64_t *length)
+static int check_locals(struct mrg_ep *ep, const struct mrg_op *op, size_t index, uint64_t *length)
 {
 	uint64_t have, have_length;
 	int ret;
@@ -268,50 +260,47 @@ static int check_locals(struct mrg_ep *ep, const struct mrg_op *op, size_t index
 		if (!local->length)
 			return transfer_fail(ep->transfer, -EINVAL, "check batch",
 					     "Leave empty ranges out.",
-					     "operation %zu: local range %u has no bytes",
-					     index, i);
+					     "operation %zu: local range %u has no bytes", index,
+					     i);
 		if (!within(local->addr, local->length, have, have_length) ||
 		    __builtin_add_overflow(*length, local->length, length))
-			return refuse_range(ep, index, "this side's", local->addr,
-					    local->length, have, have_length);
+			return refuse_range(ep, index, "this side's", local->addr, local->length,
+					    have, have_length);
 	}
 	return 0;
 }
 
-static int check_op(struct mrg_ep *ep, const struct mrg_op *op, size_t index,
-		    uint64_t *length)
+static int check_op(struct mrg_ep *ep, const struct mrg_op *op, size_t index, uint64_t *length)
 {
 	int ret;
 
 	if (op->code > MRG_OP_WRITE || !op->local_count || !op->local || !op->remote)
 		return transfer_fail(ep->transfer, -EINVAL, "check batch",
 				     "Use MRG_OP_READ or MRG_OP_WRITE with ranges of both sides.",
-				     "operation %zu has code %d and %u local ranges",
-				     index, (int)op->code, op->local_count);
+				     "operation %zu has code %d and %u local ranges", index,
+				     (int)op->code, op->local_count);
 	ret = check_locals(ep, op, index, length);
 	if (ret)
 		return ret;
 	if (!within(op->remote_addr, *length, op->remote->addr, op->remote->length))
-		return refuse_range(ep, index, "the peer's", op->remote_addr,
-				    *length, op->remote->addr, op->remote->length);
+		return refuse_range(ep, index, "the peer's", op->remote_addr, *length,
+				    op->remote->addr, op->remote->length);
 	return 0;
 }
 
-static int check_batch(struct mrg_ep *ep, const struct mrg_op *ops, size_t count,
-		       size_t *ranges)
+static int check_batch(struct mrg_ep *ep, const struct mrg_op *ops, size_t count, size_t *ranges)
 {
 	uint64_t length;
 	int ret;
 
 	if (!count)
 		return transfer_fail(ep->transfer, -EINVAL, "check batch",
-				     "Give at least one operation.",
-				     "the batch has no operation");
+				     "Give at least one operation.", "the batch has no operation");
 	if (count > ep->transfer->opts.max_ops)
 		return transfer_fail(ep->transfer, -E2BIG, "check batch",
 				     "Submit it in parts, or raise max_ops.",
-				     "the batch has %zu operations, and max_ops is %u",
-				     count, ep->transfer->opts.max_ops);
+				     "the batch has %zu operations, and max_ops is %u", count,
+				     ep->transfer->opts.max_ops);
 	*ranges = 0;
 	for (size_t i = 0; i < count; i++) {
 		ret = check_op(ep, &ops[i], i, &length);
@@ -331,18 +320,19 @@ static int check_state(struct mrg_ep *ep, const struct mrg_op *ops, size_t count
 		return transfer_fail_with(ep->transfer, &ep->error);
 	for (size_t i = 0; i < count; i++) {
 		if (ops[i].code == MRG_OP_READ && !ep->peer_port.reads)
-			return transfer_fail(ep->transfer, -EOPNOTSUPP, "check batch",
-					     "Let the peer WRITE instead.",
-					     "operation %zu is a READ, and the peer's device serves none",
-					     i);
+			return transfer_fail(
+				ep->transfer, -EOPNOTSUPP, "check batch",
+				"Let the peer WRITE instead.",
+				"operation %zu is a READ, and the peer's device serves none", i);
 		if (ops[i].remote == last)
 			continue;
 		last = ops[i].remote;
 		if (transfer_revoke_names(ep, last->generation))
-			return transfer_fail(ep->transfer, -ESTALE, "check batch",
-					     "Get the peer's present descriptor.",
-					     "operation %zu: the peer has revoked the buffer of generation %llu",
-					     i, (unsigned long long)last->generation);
+			return transfer_fail(
+				ep->transfer, -ESTALE, "check batch",
+				"Get the peer's present descriptor.",
+				"operation %zu: the peer has revoked the buffer of generation %llu",
+				i, (unsigned long long)last->generation);
 	}
 	return 0;
 }
@@ -368,13 +358,12 @@ static struct mrg_request *take_memory(struct mrg_ep *ep, size_t bytes)
 	return request;
 }
 
-static struct mrg_request *copy_batch(struct mrg_ep *ep, const struct mrg_op *ops,
-				      size_t count, size_t ranges)
+static struct mrg_request *copy_batch(struct mrg_ep *ep, const struct mrg_op *ops, size_t count,
+				      size_t ranges)
 {
 	struct mrg_request *request =
-		take_memory(ep, sizeof(*request) +
-			    count * sizeof(request->ops[0]) +
-			    ranges * sizeof(struct mrg_local));
+		take_memory(ep, sizeof(*request) + count * sizeof(request->ops[0]) +
+					ranges * sizeof(struct mrg_local));
 	struct mrg_local *local;
 
 	if (!request)
@@ -384,10 +373,11 @@ static struct mrg_request *copy_batch(struct mrg_ep *ep, const struct mrg_op *op
 	for (size_t i = 0; i < count; i++) {
 		struct transfer_request_op *op = &request->ops[i];
 
-		*op = (struct transfer_request_op){
-			.code = ops[i].code, .local_count = ops[i].local_count,
-			.local = local, .remote = ops[i].remote,
-			.remote_addr = ops[i].remote_addr };
+		*op = (struct transfer_request_op){ .code = ops[i].code,
+						    .local_count = ops[i].local_count,
+						    .local = local,
+						    .remote = ops[i].remote,
+						    .remote_addr = ops[i].remote_addr };
 		for (uint32_t r = 0; r < op->local_count; r++) {
 			request->holds |= ops[i].local[r].buffer != NULL;
 			*local++ = ops[i].local[r];
@@ -436,8 +426,7 @@ static void start(struct mrg_ep *ep, struct mrg_request *request,
 
 static bool has_room(struct mrg_ep *ep, void *arg)
 {
-	return ep->state == EP_FAILED ||
-	       ep->ops_out + *(size_t *)arg <= ep->transfer->opts.max_ops;
+	return ep->state == EP_FAILED || ep->ops_out + *(size_t *)arg <= ep->transfer->opts.max_ops;
 }
 
 static int wait_for_room(struct mrg_ep *ep, size_t count, int timeout_ms)
@@ -449,21 +438,19 @@ static int wait_for_room(struct mrg_ep *ep, size_t count, int timeout_ms)
 		return transfer_fail(ep->transfer, -EAGAIN, "submit",
 				     "Poll, or use MRG_SUBMIT_WAIT.",
 				     "%llu operations are on their way, and max_ops is %u",
-				     (unsigned long long)ep->ops_out,
-				     ep->transfer->opts.max_ops);
+				     (unsigned long long)ep->ops_out, ep->transfer->opts.max_ops);
 	return 0;
 }
 
-static int submit_locked(struct mrg_ep *ep, const struct mrg_op *ops,
-			 size_t count, size_t ranges,
+static int submit_locked(struct mrg_ep *ep, const struct mrg_op *ops, size_t count, size_t ranges,
 			 const struct mrg_submit_opts *opts, uint64_t deadline,
 			 struct mrg_request **out)
 {
 	struct mrg_request *request;
-	int wait_ms = !opts->deadline_ms ? -1 :
-		      opts->deadline_ms > INT32_MAX ? INT32_MAX : (int)opts->deadline_ms;
-	int ret = wait_for_room(ep, count,
-				opts->flags & MRG_SUBMIT_WAIT ? wait_ms : 0);
+	int wait_ms = !opts->deadline_ms	    ? -1 :
+		      opts->deadline_ms > INT32_MAX ? INT32_MAX :
+						      (int)opts->deadline_ms;
+	int ret = wait_for_room(ep, count, opts->flags & MRG_SUBMIT_WAIT ? wait_ms : 0);
 
 	if (!ret)
 		ret = check_state(ep, ops, count);
@@ -472,8 +459,7 @@ static int submit_locked(struct mrg_ep *ep, const struct mrg_op *ops,
 	request = copy_batch(ep, ops, count, ranges);
 	if (!request)
 		return transfer_fail(ep->transfer, -ENOMEM, "submit", "",
-				     "no memory for a batch of %zu operations",
-				     count);
+				     "no memory for a batch of %zu operations", count);
 	if (hold_buffers(request)) {
 		free(request);
 		return transfer_fail(ep->transfer, -EBUSY, "submit", "",
@@ -495,9 +481,10 @@ int mrg_submit(struct mrg_ep *ep, const struct mrg_op *ops, size_t count,
 	int ret;
 
 	if (base_opts_copy(&o, sizeof(o), opts) || o.flags & ~MRG_SUBMIT_WAIT)
-		return transfer_fail(ep->transfer, -EINVAL, "check options",
-				     "Zero the structure, set its size, and use values of this library's header.",
-				     "the options hold an unknown flag or field");
+		return transfer_fail(
+			ep->transfer, -EINVAL, "check options",
+			"Zero the structure, set its size, and use values of this library's header.",
+			"the options hold an unknown flag or field");
 	ret = check_batch(ep, ops, count, &ranges);
 	if (ret)
 		return ret;
@@ -537,8 +524,7 @@ int mrg_poll(struct mrg_ep *ep, struct mrg_done *done, int cap)
 
 		take_off_done(request);
 		request->waited = true;
-		done[n++] = (struct mrg_done){ request, request->user,
-					       request->result.status };
+		done[n++] = (struct mrg_done){ request, request->user, request->result.status };
 	}
 	pthread_mutex_unlock(&ep->lock);
 	return n;
@@ -595,8 +581,7 @@ void mrg_request_free(struct mrg_request *request)
 	free(request);
 }
 
-void mrg_request_result(const struct mrg_request *request,
-			struct mrg_result *result)
+void mrg_request_result(const struct mrg_request *request, struct mrg_result *result)
 {
 	*result = request->result;
 }

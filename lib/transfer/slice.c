@@ -7,20 +7,18 @@
 
 #include "transfer/transfer.h"
 
-#define SEGS	8
+#define SEGS 8
 
 ssize_t transfer_slice_keys(const struct mrg_local *local, uint64_t addr, uint64_t length,
-		   struct mrg_seg *segs, size_t cap)
+			    struct mrg_seg *segs, size_t cap)
 {
 	if (local->buffer)
-		return mrg_buffer_keys(local->buffer, local->device, addr, length,
-				       segs, cap);
+		return mrg_buffer_keys(local->buffer, local->device, addr, length, segs, cap);
 	return mrg_keys(local->mr, addr, length, segs, cap);
 }
 
 /* The keys for the start of a range: what lies in one MR. */
-static struct mrg_seg first_seg(const struct mrg_local *local, uint64_t from,
-				uint64_t length)
+static struct mrg_seg first_seg(const struct mrg_local *local, uint64_t from, uint64_t length)
 {
 	struct mrg_seg segs[SEGS];
 
@@ -40,8 +38,8 @@ static void move_on(const struct transfer_request_op *op, struct transfer_cursor
 	at->in_range = 0;
 }
 
-void transfer_slice_cut(const struct transfer_request_op *op, struct transfer_cursor *at, uint64_t max,
-	       uint32_t max_sges, struct transfer_cut *cut)
+void transfer_slice_cut(const struct transfer_request_op *op, struct transfer_cursor *at,
+			uint64_t max, uint32_t max_sges, struct transfer_cut *cut)
 {
 	uint64_t start = op->remote_addr + at->in_op - op->remote->addr;
 	const struct mrg_desc_piece *piece = transfer_remote_piece(op->remote, start);
@@ -58,18 +56,18 @@ void transfer_slice_cut(const struct transfer_request_op *op, struct transfer_cu
 	while (left && cut->sges < max_sges) {
 		const struct mrg_local *local = &op->local[at->range];
 		uint64_t room = local->length - at->in_range;
-		struct mrg_seg seg = first_seg(local, at->in_range,
-					       room < left ? room : left);
+		struct mrg_seg seg = first_seg(local, at->in_range, room < left ? room : left);
 
-		cut->sge[cut->sges++] = (struct ibv_sge){
-			seg.wire, (uint32_t)seg.length, seg.lkey };
+		cut->sge[cut->sges++] =
+			(struct ibv_sge){ seg.wire, (uint32_t)seg.length, seg.lkey };
 		cut->length += (uint32_t)seg.length;
 		left -= seg.length;
 		move_on(op, at, seg.length);
 	}
 }
 
-void transfer_slice_seek(const struct transfer_request_op *op, uint64_t offset, struct transfer_cursor *at)
+void transfer_slice_seek(const struct transfer_request_op *op, uint64_t offset,
+			 struct transfer_cursor *at)
 {
 	at->range = 0;
 	at->in_op = at->in_range = offset;

@@ -11,28 +11,27 @@
 
 #include "transfer/transfer.h"
 
-#define BACKLOG		1024
-#define TX_MAX		(16u << 20)
-#define TX_OWN		(1u << 20)	/* beyond it, for what must not get lost */
-#define RX_FIRST	4096
-#define READS		16	/* of RX_FIRST bytes or more before others get their turn */
+#define BACKLOG 1024
+#define TX_MAX (16u << 20)
+#define TX_OWN (1u << 20) /* beyond it, for what must not get lost */
+#define RX_FIRST 4096
+#define READS 16 /* of RX_FIRST bytes or more before others get their turn */
 /* A peer whose host is gone says nothing: found out after 5 + 3 * 2 s. */
-#define IDLE_S		5
-#define PROBE_S		2
-#define PROBES		3
-#define UNACKED_MS	10000
+#define IDLE_S 5
+#define PROBE_S 2
+#define PROBES 3
+#define UNACKED_MS 10000
 
 void transfer_socket_name(const struct sockaddr *addr, socklen_t length, char name[80])
 {
 	char host[NI_MAXHOST], service[NI_MAXSERV];
 
-	if (getnameinfo(addr, length, host, sizeof(host), service,
-			sizeof(service), NI_NUMERICHOST | NI_NUMERICSERV)) {
+	if (getnameinfo(addr, length, host, sizeof(host), service, sizeof(service),
+			NI_NUMERICHOST | NI_NUMERICSERV)) {
 		snprintf(name, 80, "?");
 		return;
 	}
-	snprintf(name, 80, strchr(host, ':') ? "[%.60s]:%.8s" : "%.60s:%.8s",
-		 host, service);
+	snprintf(name, 80, strchr(host, ':') ? "[%.60s]:%.8s" : "%.60s:%.8s", host, service);
 }
 
 static void set(int fd, int level, int option, int value)
@@ -51,18 +50,16 @@ void transfer_socket_prepare(int fd)
 	set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKED_MS);
 }
 
-static int look_up(struct mrg_transfer *transfer, const char *host,
-		   const char *service, int flags, struct addrinfo **found)
+static int look_up(struct mrg_transfer *transfer, const char *host, const char *service, int flags,
+		   struct addrinfo **found)
 {
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
-					.ai_flags = flags };
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = flags };
 	int err = getaddrinfo(host, service ? service : "0", &hints, found);
 
 	if (!err)
 		return 0;
 	return transfer_fail(transfer, -EINVAL, "look up address",
-			     "Check the address and the port.",
-			     "%s port %s: %s", host ? host : "*",
+			     "Check the address and the port.", "%s port %s: %s", host ? host : "*",
 			     service ? service : "0", gai_strerror(err));
 }
 
@@ -108,8 +105,8 @@ static int listen_first(const struct addrinfo *list, bool any)
 	return fd;
 }
 
-int transfer_socket_listen(struct mrg_transfer *transfer, const char *host,
-		  const char *service, unsigned int *port)
+int transfer_socket_listen(struct mrg_transfer *transfer, const char *host, const char *service,
+			   unsigned int *port)
 {
 	struct addrinfo *list;
 	int fd = look_up(transfer, host, service, AI_PASSIVE, &list);
@@ -121,15 +118,14 @@ int transfer_socket_listen(struct mrg_transfer *transfer, const char *host,
 	if (fd < 0)
 		return transfer_fail(transfer, fd, "listen",
 				     "Use another port, or an address of this host.",
-				     "cannot listen on %s port %s: %s",
-				     host ? host : "*", service ? service : "0",
-				     strerror(-fd));
+				     "cannot listen on %s port %s: %s", host ? host : "*",
+				     service ? service : "0", strerror(-fd));
 	*port = port_of(fd);
 	return fd;
 }
 
-int transfer_socket_dial(struct mrg_transfer *transfer, const char *host,
-		const char *service, char peer[80])
+int transfer_socket_dial(struct mrg_transfer *transfer, const char *host, const char *service,
+			 char peer[80])
 {
 	struct addrinfo *list;
 	int fd, ret = look_up(transfer, host, service, 0, &list);
@@ -139,8 +135,7 @@ int transfer_socket_dial(struct mrg_transfer *transfer, const char *host,
 	transfer_socket_name(list->ai_addr, list->ai_addrlen, peer);
 	fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	ret = fd < 0 ? -errno : 0;
-	if (!ret && connect(fd, list->ai_addr, list->ai_addrlen) &&
-	    errno != EINPROGRESS)
+	if (!ret && connect(fd, list->ai_addr, list->ai_addrlen) && errno != EINPROGRESS)
 		ret = -errno;
 	freeaddrinfo(list);
 	if (!ret) {
@@ -149,8 +144,7 @@ int transfer_socket_dial(struct mrg_transfer *transfer, const char *host,
 	}
 	if (fd >= 0)
 		close(fd);
-	return transfer_fail(transfer, ret, "connect",
-			     "Check that the peer listens there.",
+	return transfer_fail(transfer, ret, "connect", "Check that the peer listens there.",
 			     "cannot connect to %s: %s", peer, strerror(-ret));
 }
 
@@ -262,14 +256,14 @@ static int take_whole(struct mrg_ep *ep,
 }
 
 int transfer_socket_receive(struct mrg_ep *ep,
-		   int (*take)(struct mrg_ep *ep, const struct transfer_message *message))
+			    int (*take)(struct mrg_ep *ep, const struct transfer_message *message))
 {
 	int ret = rx_room(ep, RX_FIRST);
 	ssize_t n;
 
 	for (int i = 0; i < READS && !ret && ep->socket >= 0; i++) {
-		n = recv(ep->socket, ep->rx + ep->rx_length,
-			 ep->rx_room - ep->rx_length, MSG_DONTWAIT);
+		n = recv(ep->socket, ep->rx + ep->rx_length, ep->rx_room - ep->rx_length,
+			 MSG_DONTWAIT);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return 0;
 		if (n < 0)

@@ -12,23 +12,23 @@
 #include "region/context.h"
 #include "transfer/transfer.h"
 
-#define LANES		1
-#define DEPTH		128
-#define DEPTH_MAX	32768
-#define SLICE		(1ULL << 20)
-#define SLICE_MAX	(1ULL << 30)
-#define MAX_OPS		65536
-#define HANDSHAKE_MS	5000
-#define REMAKE_MS	5000
-#define GRACE_MS	20
-#define REPEATS		4
-#define TIMEOUT		14
-#define TIMEOUT_MAX	31
-#define RETRIES		7
-#define RETRIES_MAX	8	/* the field has 3 bits */
-#define SGES		16	/* ranges of a work request, at most */
-#define INLINE		128	/* bytes; a device may take less */
-#define READS_MAX	255	/* the field's size */
+#define LANES 1
+#define DEPTH 128
+#define DEPTH_MAX 32768
+#define SLICE (1ULL << 20)
+#define SLICE_MAX (1ULL << 30)
+#define MAX_OPS 65536
+#define HANDSHAKE_MS 5000
+#define REMAKE_MS 5000
+#define GRACE_MS 20
+#define REPEATS 4
+#define TIMEOUT 14
+#define TIMEOUT_MAX 31
+#define RETRIES 7
+#define RETRIES_MAX 8 /* the field has 3 bits */
+#define SGES 16 /* ranges of a work request, at most */
+#define INLINE 128 /* bytes; a device may take less */
+#define READS_MAX 255 /* the field's size */
 
 /* ---- failures: one a thread, as for registration ---- */
 
@@ -37,8 +37,8 @@ static __thread struct {
 	struct mrg_error error;
 } last;
 
-static void format_error(struct mrg_error *error, int code, const char *stage,
-			 const char *remedy, const char *cause, va_list args)
+static void format_error(struct mrg_error *error, int code, const char *stage, const char *remedy,
+			 const char *cause, va_list args)
 {
 	error->code = code;
 	error->piece = -1;
@@ -47,8 +47,8 @@ static void format_error(struct mrg_error *error, int code, const char *stage,
 	vsnprintf(error->cause, sizeof(error->cause), cause, args);
 }
 
-void transfer_error_set(struct mrg_error *error, int code, const char *stage,
-			const char *remedy, const char *cause, ...)
+void transfer_error_set(struct mrg_error *error, int code, const char *stage, const char *remedy,
+			const char *cause, ...)
 {
 	va_list args;
 
@@ -57,8 +57,8 @@ void transfer_error_set(struct mrg_error *error, int code, const char *stage,
 	va_end(args);
 }
 
-int transfer_fail(const struct mrg_transfer *transfer, int code,
-		  const char *stage, const char *remedy, const char *cause, ...)
+int transfer_fail(const struct mrg_transfer *transfer, int code, const char *stage,
+		  const char *remedy, const char *cause, ...)
 {
 	va_list args;
 
@@ -69,16 +69,14 @@ int transfer_fail(const struct mrg_transfer *transfer, int code,
 	return code;
 }
 
-int transfer_fail_with(const struct mrg_transfer *transfer,
-		       const struct mrg_error *error)
+int transfer_fail_with(const struct mrg_transfer *transfer, const struct mrg_error *error)
 {
 	last.serial = transfer->serial;
 	last.error = *error;
 	return error->code;
 }
 
-int mrg_transfer_last_error(const struct mrg_transfer *transfer,
-			    struct mrg_error *error)
+int mrg_transfer_last_error(const struct mrg_transfer *transfer, struct mrg_error *error)
 {
 	if (!last.error.code || last.serial != (transfer ? transfer->serial : 0))
 		return -ENODATA;
@@ -100,8 +98,8 @@ static int refuse(const char *name, uint64_t value, uint64_t limit)
 {
 	return transfer_fail(NULL, -EINVAL, "check options",
 			     "Use 0 for the default, or a value in the limit.",
-			     "%s is %llu, and at most %llu", name,
-			     (unsigned long long)value, (unsigned long long)limit);
+			     "%s is %llu, and at most %llu", name, (unsigned long long)value,
+			     (unsigned long long)limit);
 }
 
 /* MRGUARD_GID_INDEX, as for registration: the user's word comes first. */
@@ -118,15 +116,17 @@ static int read_env(struct mrg_transfer_opts *opts)
 	if (*end || index > UINT8_MAX)
 		return transfer_fail(NULL, -EINVAL, "read MRGUARD_GID_INDEX",
 				     "Use an index of the device's GID table, 0 to 255.",
-				     "MRGUARD_GID_INDEX is \"%.40s\", which is none",
-				     text);
+				     "MRGUARD_GID_INDEX is \"%.40s\", which is none", text);
 	opts->gid_index = (uint32_t)index + 1;
 	return 0;
 }
 
 static int check_opts(const struct mrg_transfer_opts *o)
 {
-	const struct { const char *name; uint64_t value, limit; } rules[] = {
+	const struct {
+		const char *name;
+		uint64_t value, limit;
+	} rules[] = {
 		{ "port", o->port, UINT8_MAX },
 		{ "gid_index", o->gid_index, UINT8_MAX + 1 },
 		{ "lanes", o->lanes, LANES_MAX },
@@ -151,8 +151,7 @@ static void set_default(uint32_t *value, uint32_t otherwise)
 		*value = otherwise;
 }
 
-static int take_opts(struct mrg_transfer_opts *o,
-		     const struct mrg_transfer_opts *given)
+static int take_opts(struct mrg_transfer_opts *o, const struct mrg_transfer_opts *given)
 {
 	int ret;
 
@@ -193,13 +192,12 @@ static int find_limits(struct mrg_transfer *transfer)
 	int err = transfer->ops->query_device(transfer->verbs, &attr);
 
 	if (!err)
-		err = transfer->ops->query_port(transfer->verbs,
-						(uint8_t)o->port, &port);
+		err = transfer->ops->query_port(transfer->verbs, (uint8_t)o->port, &port);
 	if (err)
 		return transfer_fail(NULL, -err, "query device",
 				     "Check the port's number and the device.",
-				     "port %u of the device cannot be asked: %s",
-				     o->port, strerror(err));
+				     "port %u of the device cannot be asked: %s", o->port,
+				     strerror(err));
 	limits->lanes = o->lanes;
 	limits->depth = least(o->depth, (uint64_t)attr.max_qp_wr);
 	limits->max_cqe = (uint32_t)attr.max_cqe;
@@ -231,8 +229,7 @@ static void name_self(struct mrg_transfer *transfer)
 }
 
 int transfer_open(struct mrg_transfer **out, struct ibv_pd *pd,
-		  const struct mrg_transfer_opts *opts,
-		  const struct transfer_ops *ops)
+		  const struct mrg_transfer_opts *opts, const struct transfer_ops *ops)
 {
 	static _Atomic uint64_t serials;
 	struct mrg_transfer *transfer = calloc(1, sizeof(*transfer));
@@ -258,8 +255,8 @@ int transfer_open(struct mrg_transfer **out, struct ibv_pd *pd,
 	if (ret) {
 		pthread_mutex_destroy(&transfer->lock);
 		free(transfer);
-		return transfer_fail(NULL, ret, "open", "",
-				     "no thread for handshakes: %s", strerror(-ret));
+		return transfer_fail(NULL, ret, "open", "", "no thread for handshakes: %s",
+				     strerror(-ret));
 	}
 	*out = transfer;
 	return 0;

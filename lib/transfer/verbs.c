@@ -8,17 +8,15 @@
 
 /* Valid entries of all ports: 32 bytes each in an attribute whose length has 16
  * bits (struct ib_uverbs_attr); 4,096 were seen to give none at all. */
-#define GID_TABLE_MAX	1024
+#define GID_TABLE_MAX 1024
 
-static int query_port(struct ibv_context *verbs, uint8_t port,
-		      struct ibv_port_attr *attr)
+static int query_port(struct ibv_context *verbs, uint8_t port, struct ibv_port_attr *attr)
 {
 	return ibv_query_port(verbs, port, attr);
 }
 
 /* One question for the whole table, which can have a thousand empty entries. */
-static int list_gids(struct ibv_context *verbs, uint8_t port,
-		     struct transfer_gid *gids, int cap)
+static int list_gids(struct ibv_context *verbs, uint8_t port, struct transfer_gid *gids, int cap)
 {
 	struct ibv_gid_entry *entries = calloc(GID_TABLE_MAX, sizeof(*entries));
 	ssize_t all;
@@ -85,8 +83,7 @@ static void clear_channel(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 		ibv_ack_cq_events(cq, events);
 }
 
-static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
-		     struct ibv_send_wr **bad)
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	return ibv_post_send(qp, wr, bad);
 }

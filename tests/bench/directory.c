@@ -8,13 +8,13 @@
 
 #include <hiredis/hiredis.h>
 
-#define NODES		10000
-#define BYTES		300	/* a descriptor with one device and one share */
-#define RENEWALS	2000
-#define CHANGES		200
-#define BAR_BYTES	1500.0	/* of the server's memory, a node */
-#define BAR_RATIO	3.0	/* a renewal among all nodes, to one among 100 */
-#define BAR_LOOK_S	20.0
+#define NODES 10000
+#define BYTES 300 /* a descriptor with one device and one share */
+#define RENEWALS 2000
+#define CHANGES 200
+#define BAR_BYTES 1500.0 /* of the server's memory, a node */
+#define BAR_RATIO 3.0 /* a renewal among all nodes, to one among 100 */
+#define BAR_LOOK_S 20.0
 
 static struct mrg_directory *publisher, *eyes;
 static uint8_t value[BYTES];
@@ -57,8 +57,7 @@ static double renew(int among)
 	return (seconds() - start) / RENEWALS * 1e6;
 }
 
-static void ignore(void *arg, enum mrg_directory_what what,
-		   const struct mrg_directory_entry *entry)
+static void ignore(void *arg, enum mrg_directory_what what, const struct mrg_directory_entry *entry)
 {
 	(void)arg, (void)what, (void)entry;
 }
@@ -91,8 +90,9 @@ static void ten_thousand_nodes_stay_within_the_bars(void **state)
 	assert_int_equal(mrg_directory_watch(eyes, 0, ignore, NULL), nodes);
 	look = seconds() - look;
 	change = spread();
-	print_message("# %d nodes of %d bytes: %.0f bytes of state each; a renewal %.0f us (%.0f us among 100); first look %.2f s; publish and be told %.0f us\n",
-		      nodes, BYTES, state_bytes, many, few, look, change);
+	print_message(
+		"# %d nodes of %d bytes: %.0f bytes of state each; a renewal %.0f us (%.0f us among 100); first look %.2f s; publish and be told %.0f us\n",
+		nodes, BYTES, state_bytes, many, few, look, change);
 	assert_true(state_bytes <= BAR_BYTES);
 	assert_true(many <= BAR_RATIO * few);
 	assert_true(look <= BAR_LOOK_S);

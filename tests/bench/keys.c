@@ -13,14 +13,14 @@
 
 #include "region/mr.h"
 
-#define PIECES		64
-#define WINDOW		(1ULL << 31)
-#define ADDR		0x7000c0000000ULL	/* the first piece is short */
-#define LENGTH		65536
-#define PLACES		4096
-#define ROUNDS		2000
-#define BAR_NS		50.0
-#define BAR_RATIO	2.0
+#define PIECES 64
+#define WINDOW (1ULL << 31)
+#define ADDR 0x7000c0000000ULL /* the first piece is short */
+#define LENGTH 65536
+#define PLACES 4096
+#define ROUNDS 2000
+#define BAR_NS 50.0
+#define BAR_RATIO 2.0
 
 static struct mrg_mr *mr;
 static uint64_t places[PLACES];
@@ -33,9 +33,8 @@ struct indexed {
 };
 static struct indexed indexed;
 
-__attribute__((noinline))
-static ssize_t by_index(const struct indexed *in, uint64_t addr, uint64_t length,
-			struct mrg_seg *segs, size_t cap)
+__attribute__((noinline)) static ssize_t by_index(const struct indexed *in, uint64_t addr,
+						  uint64_t length, struct mrg_seg *segs, size_t cap)
 {
 	uint64_t offset = addr - in->addr;
 	const struct region_piece *piece;
@@ -62,8 +61,9 @@ static void set_up(void)
 	for (size_t i = 0; i < PIECES; i++) {
 		uint64_t length = i ? WINDOW : WINDOW / 2;
 
-		mr->pieces[i] = (struct region_piece){ .start = at, .length = length,
-						       .delta = ADDR, .lkey = (uint32_t)i };
+		mr->pieces[i] = (struct region_piece){
+			.start = at, .length = length, .delta = ADDR, .lkey = (uint32_t)i
+		};
 		indexed.pieces[i] = (struct region_piece){ .delta = ADDR };
 		at += length;
 	}

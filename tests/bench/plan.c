@@ -42,7 +42,10 @@ static double time_sum(const struct mrg_sg *sg, size_t count)
 static double time_plan(const struct mrg_sg *sg, size_t count, uint32_t flags, size_t *pieces)
 {
 	struct mrg_plan_opts opts = {
-		.size = sizeof(opts), .flags = flags, .iova = 0x700000000000, .page_size = 4096,
+		.size = sizeof(opts),
+		.flags = flags,
+		.iova = 0x700000000000,
+		.page_size = 4096,
 	};
 	double start = seconds(), took;
 	struct mrg_plan *plan;

@@ -23,22 +23,22 @@
 
 #include "registry/registry.h"
 
-#define BUFFERS		1000000
-#define STEP		0x200000ull	/* a buffer every 2 MiB, in mixed order */
-#define LENGTH		0x180000ull
-#define BATCH		64		/* look-ups between two looks at the clock */
-#define SAMPLES		5000
-#define THREADS		8
-#define ROUNDS		5
-#define TRIES		5
-#define WINDOW		1000		/* registrations that are timed */
-#define GROUP		10		/* between two looks at the clock */
-#define BAR_NS		200.0
-#define BAR_MISSES	2.0		/* in waits for memory */
-#define BAR_THREADS	1.3		/* threads on one core push each other out of its caches */
-#define CHASE_BYTES	(64u << 20)	/* about as much as the index has */
-#define LINE		64u
-#define BAR_GROWTH	2.0
+#define BUFFERS 1000000
+#define STEP 0x200000ull /* a buffer every 2 MiB, in mixed order */
+#define LENGTH 0x180000ull
+#define BATCH 64 /* look-ups between two looks at the clock */
+#define SAMPLES 5000
+#define THREADS 8
+#define ROUNDS 5
+#define TRIES 5
+#define WINDOW 1000 /* registrations that are timed */
+#define GROUP 10 /* between two looks at the clock */
+#define BAR_NS 200.0
+#define BAR_MISSES 2.0 /* in waits for memory */
+#define BAR_THREADS 1.3 /* threads on one core push each other out of its caches */
+#define CHASE_BYTES (64u << 20) /* about as much as the index has */
+#define LINE 64u
+#define BAR_GROWTH 2.0
 
 static struct mrg_registry *registry;
 static struct mrg_buffer **buffers;
@@ -99,9 +99,8 @@ static int idle_device(struct mrg_registry *in, struct registry_device *device)
 	return 0;
 }
 
-static int idle_add(struct mrg_registry *in, struct registry_request *request,
-		    uint32_t protocols, size_t device, enum mrg_protocol *made, void **entry,
-		    struct mrg_error *error)
+static int idle_add(struct mrg_registry *in, struct registry_request *request, uint32_t protocols,
+		    size_t device, enum mrg_protocol *made, void **entry, struct mrg_error *error)
 {
 	static char something;
 
@@ -126,8 +125,8 @@ static const struct registry_ops idle_ops = {
 
 static void add(uint32_t n)
 {
-	assert_int_equal(mrg_buffer_register(registry, address(order[n]), LENGTH, NULL,
-					     &buffers[n]), 0);
+	assert_int_equal(
+		mrg_buffer_register(registry, address(order[n]), LENGTH, NULL, &buffers[n]), 0);
 }
 
 /* Registers up to @end; what each of GROUP at a time costs, into @ns. */
@@ -146,7 +145,9 @@ static void open_and_shuffle(void)
 {
 	static const struct mrg_registry_device device;
 	const struct mrg_registry_opts opts = {
-		.size = sizeof(opts), .devices = &device, .device_count = 1,
+		.size = sizeof(opts),
+		.devices = &device,
+		.device_count = 1,
 	};
 	uint64_t x = 1;
 
@@ -303,8 +304,8 @@ static double slowest(unsigned int count, uint64_t seed, void (*how)(uint64_t at
 	for (unsigned int i = 0; i < count; i++) {
 		readers[i].seed = seed + i;
 		readers[i].how = how;
-		assert_int_equal(pthread_create(&readers[i].thread, NULL, read_all,
-						&readers[i]), 0);
+		assert_int_equal(pthread_create(&readers[i].thread, NULL, read_all, &readers[i]),
+				 0);
 	}
 	for (unsigned int i = 0; i < count; i++) {
 		pthread_join(readers[i].thread, NULL);
@@ -338,8 +339,9 @@ static bool bars_hold(void)
 	a = least(one, ROUNDS);
 	b = least(eight, ROUNDS);
 	wait = least(miss, ROUNDS);
-	print_message("# look-up among %d buffers: %.0f ns, with %d readers %.0f ns; held and put %.0f ns; one wait for memory %.0f ns\n",
-		      BUFFERS, a, THREADS, b, least(held, ROUNDS), wait);
+	print_message(
+		"# look-up among %d buffers: %.0f ns, with %d readers %.0f ns; held and put %.0f ns; one wait for memory %.0f ns\n",
+		BUFFERS, a, THREADS, b, least(held, ROUNDS), wait);
 	return (a <= BAR_NS || a <= BAR_MISSES * wait) && b <= BAR_THREADS * a;
 }
 

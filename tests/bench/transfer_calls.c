@@ -15,11 +15,11 @@
 #include "region/mr.h"
 #include "transfer/transfer.h"
 
-#define BATCH	32
-#define COUNT	2000
-#define BAR_SINGLE	1510	/* submit, poll and free a request of one operation */
-#define BAR_BATCH	570	/* an operation, of a batch of 32 */
-#define LENGTH	65536ull
+#define BATCH 32
+#define COUNT 2000
+#define BAR_SINGLE 1510 /* submit, poll and free a request of one operation */
+#define BAR_BATCH 570 /* an operation, of a batch of 32 */
+#define LENGTH 65536ull
 
 /* Completions of signalled work requests, at once. */
 static struct ibv_wc ring[4096];
@@ -31,8 +31,11 @@ static struct ibv_qp qp;
 static int query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 {
 	(void)verbs;
-	*attr = (struct ibv_device_attr){ .max_qp_wr = 4096, .max_sge = 16, .max_cqe = 65536,
-					  .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16 };
+	*attr = (struct ibv_device_attr){ .max_qp_wr = 4096,
+					  .max_sge = 16,
+					  .max_cqe = 65536,
+					  .max_qp_rd_atom = 16,
+					  .max_qp_init_rd_atom = 16 };
 	return 0;
 }
 
@@ -40,14 +43,16 @@ static int query_port(struct ibv_context *verbs, uint8_t port, struct ibv_port_a
 {
 	(void)verbs;
 	(void)port;
-	*attr = (struct ibv_port_attr){ .state = IBV_PORT_ACTIVE, .active_mtu = IBV_MTU_4096,
-					.max_msg_sz = 1u << 31, .lid = 1,
+	*attr = (struct ibv_port_attr){ .state = IBV_PORT_ACTIVE,
+					.active_mtu = IBV_MTU_4096,
+					.max_msg_sz = 1u << 31,
+					.lid = 1,
 					.link_layer = IBV_LINK_LAYER_INFINIBAND };
 	return 0;
 }
 
-__attribute__((noinline))
-static int post_send(struct ibv_qp *unused, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+__attribute__((noinline)) static int post_send(struct ibv_qp *unused, struct ibv_send_wr *wr,
+					       struct ibv_send_wr **bad)
 {
 	(void)unused;
 	*bad = NULL;
@@ -57,8 +62,7 @@ static int post_send(struct ibv_qp *unused, struct ibv_send_wr *wr, struct ibv_s
 	return 0;
 }
 
-__attribute__((noinline))
-static int poll_cq(struct ibv_cq *unused, int count, struct ibv_wc *wc)
+__attribute__((noinline)) static int poll_cq(struct ibv_cq *unused, int count, struct ibv_wc *wc)
 {
 	int n = 0;
 
@@ -69,8 +73,10 @@ static int poll_cq(struct ibv_cq *unused, int count, struct ibv_wc *wc)
 }
 
 static const struct transfer_ops ops = {
-	.query_device = query_device, .query_port = query_port,
-	.post_send = post_send, .poll_cq = poll_cq,
+	.query_device = query_device,
+	.query_port = query_port,
+	.post_send = post_send,
+	.poll_cq = poll_cq,
 };
 
 static struct mrg_ep *make_ep(struct mrg_transfer *transfer)
@@ -88,13 +94,16 @@ static struct mrg_ep *make_ep(struct mrg_transfer *transfer)
 	ep->socket = ep->fd = ep->event = -1;
 	ep->peer_port.reads = 16;
 	ep->lane_count = 1;
-	ep->lanes[0] = (struct transfer_lane){ .state = LANE_UP, .qp = &qp, .depth = 128, .mask = 127,
-				      .ring = calloc(128, sizeof(struct transfer_slice)) };
+	ep->lanes[0] = (struct transfer_lane){ .state = LANE_UP,
+					       .qp = &qp,
+					       .depth = 128,
+					       .mask = 127,
+					       .ring = calloc(128, sizeof(struct transfer_slice)) };
 	return ep;
 }
 
-__attribute__((noinline))
-static int measured(struct mrg_ep *ep, const struct mrg_op *all, size_t batch, long count)
+__attribute__((noinline)) static int measured(struct mrg_ep *ep, const struct mrg_op *all,
+					      size_t batch, long count)
 {
 	struct mrg_done done[4];
 	int wrong = 0;
@@ -112,8 +121,12 @@ static int run(size_t batch, long count)
 	static unsigned char bytes[LENGTH];
 	struct ibv_context verbs = { .device = NULL };
 	struct ibv_pd pd = { .context = &verbs };
-	struct region_piece piece = { .length = LENGTH, .delta = (uintptr_t)bytes, .lkey = 1, .rkey = 2 };
-	struct mrg_mr mr = { .addr = (uintptr_t)bytes, .length = LENGTH, .count = 1, .pieces = &piece };
+	struct region_piece piece = {
+		.length = LENGTH, .delta = (uintptr_t)bytes, .lkey = 1, .rkey = 2
+	};
+	struct mrg_mr mr = {
+		.addr = (uintptr_t)bytes, .length = LENGTH, .count = 1, .pieces = &piece
+	};
 	struct mrg_desc_piece there = { .length = LENGTH, .wire = 0x1000, .rkey = 3 };
 	struct mrg_local parts[BATCH];
 	struct mrg_op all[BATCH];
@@ -124,7 +137,9 @@ static int run(size_t batch, long count)
 	    mrg_remote_make(0x1000, &there, 1, 0, &remote))
 		return 99;
 	for (size_t i = 0; i < BATCH; i++) {
-		parts[i] = (struct mrg_local){ .mr = &mr, .addr = (uintptr_t)bytes + i * 64, .length = 64 };
+		parts[i] = (struct mrg_local){ .mr = &mr,
+					       .addr = (uintptr_t)bytes + i * 64,
+					       .length = 64 };
 		all[i] = (struct mrg_op){ MRG_OP_WRITE, 1, &parts[i], remote, 0x1000 + i * 64 };
 	}
 	return measured(make_ep(transfer), all, batch, count);
@@ -137,8 +152,10 @@ static long counted(const char *self, int batch)
 	long instructions = -1;
 	FILE *f;
 
-	snprintf(command, sizeof(command), "valgrind --tool=callgrind --callgrind-out-file=/dev/null "
-		 "--toggle-collect=measured '%s' %d %d 2>&1", self, batch, COUNT);
+	snprintf(command, sizeof(command),
+		 "valgrind --tool=callgrind --callgrind-out-file=/dev/null "
+		 "--toggle-collect=measured '%s' %d %d 2>&1",
+		 self, batch, COUNT);
 	f = popen(command, "r");
 	while (f && fgets(line, sizeof(line), f)) {
 		const char *at = strstr(line, "Collected : ");

@@ -14,15 +14,16 @@
 
 #define LINES 262144
 #define LIMIT_SECONDS 1.0
-#define LIMIT_KIB (8 << 10)	/* growth of the process, files of 200 MB and more */
+#define LIMIT_KIB (8 << 10) /* growth of the process, files of 200 MB and more */
 
 /* The keys of a 6.12 kernel's smaps, with values as wide as it prints them. */
 static const char *const keys[] = {
-	"Size", "KernelPageSize", "MMUPageSize", "Rss", "Pss", "Pss_Dirty",
-	"Shared_Clean", "Shared_Dirty", "Private_Clean", "Private_Dirty",
-	"Referenced", "Anonymous", "KSM", "LazyFree", "AnonHugePages",
-	"ShmemPmdMapped", "FilePmdMapped", "Shared_Hugetlb", "Private_Hugetlb",
-	"Swap", "SwapPss", "Locked",
+	"Size",		 "KernelPageSize", "MMUPageSize",     "Rss",
+	"Pss",		 "Pss_Dirty",	   "Shared_Clean",    "Shared_Dirty",
+	"Private_Clean", "Private_Dirty",  "Referenced",      "Anonymous",
+	"KSM",		 "LazyFree",	   "AnonHugePages",   "ShmemPmdMapped",
+	"FilePmdMapped", "Shared_Hugetlb", "Private_Hugetlb", "Swap",
+	"SwapPss",	 "Locked",
 };
 
 static void write_details(FILE *file, int i)
@@ -50,7 +51,8 @@ static void write_file(const char *path, int details)
 		if (i % 5)
 			fprintf(file, "%lx-%lx rw-p 00000000 00:00 0 \n", at, at + length);
 		else
-			fprintf(file, "%lx-%lx rw-s 00000000 00:19 %d                  /dev/shm/torch_4711_%d_%d (deleted)\n",
+			fprintf(file,
+				"%lx-%lx rw-s 00000000 00:19 %d                  /dev/shm/torch_4711_%d_%d (deleted)\n",
 				at, at + length, i, i * 31, i);
 		if (details)
 			write_details(file, i);

@@ -43,8 +43,7 @@ static void check_keys(const struct mrg_descriptor *desc, size_t device, uint64_
 	free(segs);
 }
 
-static void check_descriptor(const struct mrg_descriptor *desc, const uint8_t *bytes,
-			     size_t length)
+static void check_descriptor(const struct mrg_descriptor *desc, const uint8_t *bytes, size_t length)
 {
 	struct mrg_path_reason reasons[MRG_PROTO_COUNT];
 	void *again = NULL;

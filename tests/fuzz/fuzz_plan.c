@@ -4,7 +4,7 @@
 #include "unit/plan_rules.h"
 
 #define MOST_ENTRIES 24
-#define MOST_PIECES 512		/* each is judged under 33 limits */
+#define MOST_PIECES 512 /* each is judged under 33 limits */
 
 /* Numbers near powers of two are what matters: exponent, offset, sign. */
 struct input_bytes {
@@ -37,9 +37,9 @@ static size_t take_list(struct input_bytes *in, struct mrg_sg *sg, uint64_t va)
 	for (i = 0; i < count; i++) {
 		how = take(in);
 		sg[i].len = take_number(in) & (how & 1 ? ~0ULL : ~0xfffULL) & ((1ULL << 40) - 1);
-		if (i && (how & 2))	/* goes on */
+		if (i && (how & 2)) /* goes on */
 			sg[i].addr = sg[i - 1].addr + sg[i - 1].len;
-		else if (how & 4)	/* differs from the iova in high bits */
+		else if (how & 4) /* differs from the iova in high bits */
 			sg[i].addr = va ^ (1ULL << (12 + take(in) % 52)) ^ (uint64_t)take(in) << 52;
 		else
 			sg[i].addr = take_number(in) & ~0xfffULL;

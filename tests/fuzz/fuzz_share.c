@@ -22,9 +22,9 @@
 
 #include "share/socket.h"
 
-#define PAGE	4096ull
-#define CHUNKS	40
-#define CHECK_AT 16	/* of the descriptor's checksum */
+#define PAGE 4096ull
+#define CHUNKS 40
+#define CHECK_AT 16 /* of the descriptor's checksum */
 
 static struct mrg_share *share;
 static struct mrg_range *range;
@@ -96,8 +96,9 @@ static void check_messages(const uint8_t *data, size_t size)
 		memset(&message, 0, sizeof(message));
 		memcpy(&message, data, length);
 		type = share_check_message(&message, length, to_server);
-		must(type < 0 || length == share_message_bytes((enum share_type)type,
-			type == SHARE_CHUNKS ? message.chunks.count : 0),
+		must(type < 0 || length == share_message_bytes(
+						   (enum share_type)type,
+						   type == SHARE_CHUNKS ? message.chunks.count : 0),
 		     "a message of another length was taken");
 	}
 }
@@ -151,8 +152,7 @@ static void send_request(int fd, struct script *script)
 
 	share_head(&request.head, SHARE_REQUEST);
 	memcpy(request.token, own.token, sizeof(request.token));
-	next_bytes(script, &request.first, sizeof(request) -
-		   offsetof(struct share_request, first));
+	next_bytes(script, &request.first, sizeof(request) - offsetof(struct share_request, first));
 	share_send(fd, &request, sizeof(request), NULL, 0);
 }
 

@@ -10,7 +10,7 @@
 
 #include "unit/transfer_fake.h"
 
-#define STEPS	64
+#define STEPS 64
 
 static struct mrg_transfer *transfer;
 
@@ -71,8 +71,9 @@ static void over(struct script *script, void *bytes, size_t length)
 
 static void good_port(struct transfer_message_port *port)
 {
-	*port = (struct transfer_message_port){ .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
-				       .mtu = IBV_MTU_1024, .reads = 4 };
+	*port = (struct transfer_message_port){
+		.ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2, .mtu = IBV_MTU_1024, .reads = 4
+	};
 	memcpy(port->gid, &net.nics[1].gids[0].gid, sizeof(port->gid));
 }
 

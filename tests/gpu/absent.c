@@ -18,8 +18,8 @@
 
 #include "gpu/driver.h"
 
-#define NOTHING		0x700000000000	/* an address that is not mapped */
-#define LIMIT_S		1.0
+#define NOTHING 0x700000000000 /* an address that is not mapped */
+#define LIMIT_S 1.0
 
 static struct mrg_gpu *gpu;
 static struct mrg_share *share;
@@ -37,8 +37,8 @@ static double now(void)
 static void row(const char *what, int got, int wanted, double seconds)
 {
 	printf("%s %d - %s gives %d | %d in %.1f ms\n",
-	       got == wanted && seconds < LIMIT_S ? "ok" : "not ok", ++rows, what, wanted,
-	       got, seconds * 1e3);
+	       got == wanted && seconds < LIMIT_S ? "ok" : "not ok", ++rows, what, wanted, got,
+	       seconds * 1e3);
 }
 
 static void classify(const char *what, uint64_t addr, enum mrg_mem_kind kind)

@@ -14,17 +14,17 @@
 
 #include "kit.h"
 
-#define CHUNKS		1500
-#define CHUNK		(2 * MIB)
-#define ROUNDS		9
-#define SINGLE_ROUNDS	3
-#define MAX_FDS		128
+#define CHUNKS 1500
+#define CHUNK (2 * MIB)
+#define ROUNDS 9
+#define SINGLE_ROUNDS 3
+#define MAX_FDS 128
 
 /* What the importer orders. */
 struct order {
-	int batch;		/* descriptors a message */
+	int batch; /* descriptors a message */
 	bool acknowledge;
-	bool each;		/* access for each message, not once at the end */
+	bool each; /* access for each message, not once at the end */
 	bool end;
 };
 
@@ -40,7 +40,8 @@ static void send_fds(int peer, const int *fds, int count)
 	union control control;
 	char byte = 0;
 	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
 			      .msg_control = control.bytes,
 			      .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int)) };
 
@@ -57,7 +58,8 @@ static int receive_fds(int peer, int *fds)
 	union control control;
 	char byte;
 	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
 			      .msg_control = control.bytes,
 			      .msg_controllen = sizeof(control.bytes) };
 	size_t bytes;
@@ -75,13 +77,14 @@ static void export_bare(int peer, const struct kit_vmm *vmm, const struct order 
 {
 	int fds[MAX_FDS];
 
-	for (int i = 0; i < CHUNKS; ) {
+	for (int i = 0; i < CHUNKS;) {
 		int n = 0;
 
 		for (; n < order->batch && i < CHUNKS; n++, i++) {
 			uint64_t handle;
 
-			CU(cu.retain(&handle, (void *)(uintptr_t)(vmm->addr + (uint64_t)i * CHUNK)));
+			CU(cu.retain(&handle,
+				     (void *)(uintptr_t)(vmm->addr + (uint64_t)i * CHUNK)));
 			CU(cu.export_handle(&fds[n], handle, GPU_HANDLE_POSIX_FD, 0));
 			CU(cu.release(handle));
 		}
@@ -199,7 +202,10 @@ static double time_bare(int peer, struct order order)
 
 static const struct order single_order = { .batch = 1, .acknowledge = true };
 static const struct order orders[] = {
-	{ .batch = 1 }, { .batch = 32 }, { .batch = 128 }, { .batch = 32, .each = true },
+	{ .batch = 1 },
+	{ .batch = 32 },
+	{ .batch = 128 },
+	{ .batch = 32, .each = true },
 };
 #define ORDERS 4
 
@@ -215,7 +221,7 @@ static void importer(int peer)
 	kit_start();
 	ends = kit_open(NULL);
 	length = kit_receive(peer, descriptor, sizeof(descriptor));
-	time_library(&ends, descriptor, length);	/* the descriptor tables grow */
+	time_library(&ends, descriptor, length); /* the descriptor tables grow */
 	time_bare(peer, orders[2]);
 	for (int i = 0; i < ROUNDS; i++) {
 		library[i] = time_library(&ends, descriptor, length);
@@ -254,11 +260,13 @@ int main(void)
 	for (int b = 1; b < ORDERS; b++)
 		if (v[2 + b] < best)
 			best = v[2 + b];
-	kit_speed_row(v[0] <= 1.1 * best, name,
+	kit_speed_row(
+		v[0] <= 1.1 * best, name,
 		"%.0f ms; bare loop %.0f ms with 1, %.0f with 32, %.0f with 128 fds a message, %.0f with 32 and access for each message: %.2f times the best (medians, n=%d, 1024 fds)",
 		v[0] * 1e3, v[2] * 1e3, v[3] * 1e3, v[4] * 1e3, v[5] * 1e3, v[0] / best, ROUNDS);
-	kit_speed_row(v[1] >= 10 * v[0], "1,500 chunks of 2 MiB against one acknowledged fd a message",
-		"%.0f ms against %.0f ms: %.1f times faster (n=%d)", v[0] * 1e3, v[1] * 1e3,
-		v[1] / v[0], SINGLE_ROUNDS);
+	kit_speed_row(v[1] >= 10 * v[0],
+		      "1,500 chunks of 2 MiB against one acknowledged fd a message",
+		      "%.0f ms against %.0f ms: %.1f times faster (n=%d)", v[0] * 1e3, v[1] * 1e3,
+		      v[1] / v[0], SINGLE_ROUNDS);
 	return kit_done();
 }

@@ -11,12 +11,12 @@
 
 #include "kit.h"
 
-#define CHUNK		(2 * MIB)
-#define SOURCES		3
-#define BATCH		900
-#define PIECE		(114 * 1024ull)
-#define ROUNDS		31	/* of each source */
-#define BATCH_ROUNDS	101
+#define CHUNK (2 * MIB)
+#define SOURCES 3
+#define BATCH 900
+#define PIECE (114 * 1024ull)
+#define ROUNDS 31 /* of each source */
+#define BATCH_ROUNDS 101
 
 static uint64_t source_size;
 
@@ -39,7 +39,7 @@ static void owner(int peer)
 struct setting {
 	uint64_t sources[SOURCES];
 	uint64_t target;
-	void *from, *to;	/* events */
+	void *from, *to; /* events */
 	struct kit_ends ends;
 	struct mrg_import *import;
 };
@@ -89,8 +89,7 @@ static double time_batch(const struct setting *s, int source)
 }
 
 /* The order of the three changes with each round. */
-static void measure(const struct setting *s, uint64_t size, int rounds,
-		    double *median)
+static void measure(const struct setting *s, uint64_t size, int rounds, double *median)
 {
 	double *ms[SOURCES];
 
@@ -99,8 +98,7 @@ static void measure(const struct setting *s, uint64_t size, int rounds,
 	for (int round = -2; round < rounds; round++)
 		for (int i = 0; i < SOURCES; i++) {
 			int source = (i + round + SOURCES) % SOURCES;
-			double t = size ? time_copies(s, source, size, 20) :
-				time_batch(s, source);
+			double t = size ? time_copies(s, source, size, 20) : time_batch(s, source);
 
 			if (round >= 0)
 				ms[source][round] = t;
@@ -138,10 +136,11 @@ static void bar(const char *name, uint64_t size)
 		kit_row(false, name, "%s", shared->text);
 		return;
 	}
-	kit_speed_row(ms[1] / ms[2] >= 0.98, name,
+	kit_speed_row(
+		ms[1] / ms[2] >= 0.98, name,
 		"GB/s own cudaMalloc %.0f, own VMM %.0f, peer's VMM %.0f; peer's to own VMM %.3f, to cudaMalloc %.3f (n=%d)",
-		bytes / ms[0] / 1e6, bytes / ms[1] / 1e6, bytes / ms[2] / 1e6,
-		ms[1] / ms[2], ms[0] / ms[2], size ? ROUNDS : BATCH_ROUNDS);
+		bytes / ms[0] / 1e6, bytes / ms[1] / 1e6, bytes / ms[2] / 1e6, ms[1] / ms[2],
+		ms[0] / ms[2], size ? ROUNDS : BATCH_ROUNDS);
 }
 
 int main(void)

@@ -17,8 +17,8 @@
 
 #include "kit.h"
 
-#define STEP		(64 * MIB)	/* bytes compared at a time */
-#define PATIENCE_S	120		/* for one test */
+#define STEP (64 * MIB) /* bytes compared at a time */
+#define PATIENCE_S 120 /* for one test */
 
 struct kit_cuda cu;
 struct kit_shared *shared;
@@ -26,8 +26,8 @@ static bool owner_killed, importer_killed;
 
 /* ---- rows ---- */
 
-static void print_row(const char *verdict, const char *bar, const char *note,
-		      const char *figure, va_list args)
+static void print_row(const char *verdict, const char *bar, const char *note, const char *figure,
+		      va_list args)
 {
 	printf("%s %lu - %s%s | ", verdict, (unsigned long)++shared->rows, bar, note);
 	vprintf(figure, args);
@@ -151,16 +151,16 @@ static void ask_device(int peer)
 	kit_start_bare();
 	CU(cu.device_name(shared->text, 64, 0));
 	CU(cu.driver_version(&version));
-	snprintf(shared->text + strlen(shared->text), 64, ", CUDA %d.%d",
-		 version / 1000, version % 1000 / 10);
+	snprintf(shared->text + strlen(shared->text), 64, ", CUDA %d.%d", version / 1000,
+		 version % 1000 / 10);
 }
 
 static void make_shared(void)
 {
 	if (shared)
 		return;
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (shared == MAP_FAILED)
 		abort();
 }
@@ -194,11 +194,14 @@ uint64_t kit_scaled(uint64_t size)
 static void map_chunk(uint64_t addr, const struct kit_chunk *chunk)
 {
 	struct gpu_prop prop = {
-		.type = GPU_ALLOCATION_PINNED, .handle_types = chunk->handle_types,
-		.location = { GPU_LOCATION_DEVICE, 0 }, .flags.rdma = chunk->rdma,
+		.type = GPU_ALLOCATION_PINNED,
+		.handle_types = chunk->handle_types,
+		.location = { GPU_LOCATION_DEVICE, 0 },
+		.flags.rdma = chunk->rdma,
 	};
 	struct gpu_access access = {
-		.location = { GPU_LOCATION_DEVICE, 0 }, .flags = GPU_ACCESS_READ_WRITE,
+		.location = { GPU_LOCATION_DEVICE, 0 },
+		.flags = GPU_ACCESS_READ_WRITE,
 	};
 	uint64_t handle;
 
@@ -433,8 +436,7 @@ static int by_value(const void *a, const void *b)
 double kit_median(double *values, size_t count)
 {
 	qsort(values, count, sizeof(*values), by_value);
-	return count % 2 ? values[count / 2] :
-		(values[count / 2 - 1] + values[count / 2]) / 2;
+	return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
 /* ---- libmrguard ---- */
@@ -456,8 +458,7 @@ void kit_close(struct kit_ends *ends)
 	mrg_gpu_close(ends->gpu);
 }
 
-struct mrg_range *kit_publish(struct kit_ends *ends, int peer, uint64_t addr,
-			      uint64_t size)
+struct mrg_range *kit_publish(struct kit_ends *ends, int peer, uint64_t addr, uint64_t size)
 {
 	struct mrg_range *range;
 	const void *bytes;

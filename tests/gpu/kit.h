@@ -18,17 +18,17 @@
 
 #include "gpu/abi.h"
 
-#define MIB	(1ull << 20)
-#define GIB	(1ull << 30)
+#define MIB (1ull << 20)
+#define GIB (1ull << 30)
 
 /* ---- rows ---- */
 
 /** kit_row() - a bar: TAP, with the figure after a bar character */
-__attribute__((format(printf, 3, 4)))
-void kit_row(bool pass, const char *bar, const char *figure, ...);
+__attribute__((format(printf, 3, 4))) void kit_row(bool pass, const char *bar, const char *figure,
+						   ...);
 /** kit_speed_row() - a bar about speed, which the double does not have */
-__attribute__((format(printf, 3, 4)))
-void kit_speed_row(bool pass, const char *bar, const char *figure, ...);
+__attribute__((format(printf, 3, 4))) void kit_speed_row(bool pass, const char *bar,
+							 const char *figure, ...);
 /** kit_done() - the plan; the exit status */
 int kit_done(void);
 
@@ -62,8 +62,7 @@ struct kit_cuda {
 		      unsigned long long flags);
 	int (*retain)(uint64_t *handle, void *addr);
 	int (*release)(uint64_t handle);
-	int (*export_handle)(void *out, uint64_t handle, int type,
-			     unsigned long long flags);
+	int (*export_handle)(void *out, uint64_t handle, int type, unsigned long long flags);
 	int (*import_handle)(uint64_t *handle, void *os_handle, int type);
 	int (*reserve)(uint64_t *ptr, size_t size, size_t alignment, uint64_t hint,
 		       unsigned long long flags);
@@ -71,31 +70,32 @@ struct kit_cuda {
 	int (*map)(uint64_t ptr, size_t size, size_t offset, uint64_t handle,
 		   unsigned long long flags);
 	int (*unmap)(uint64_t ptr, size_t size);
-	int (*set_access)(uint64_t ptr, size_t size, const struct gpu_access *desc,
-			  size_t count);
+	int (*set_access)(uint64_t ptr, size_t size, const struct gpu_access *desc, size_t count);
 };
 extern struct kit_cuda cu;
 
 /** kit_die() - end this child; its text is the failed row's figure */
-__attribute__((noreturn, format(printf, 1, 2)))
-void kit_die(const char *format, ...);
-#define CU(call) do { \
-	int result_ = (call); \
-	if (result_) \
-		kit_die("%s gave %d", #call, result_); \
-} while (0)
-#define MUST(condition) do { \
-	if (!(condition)) \
-		kit_die("%s:%d: not so: %s", __FILE__, __LINE__, #condition); \
-} while (0)
+__attribute__((noreturn, format(printf, 1, 2))) void kit_die(const char *format, ...);
+#define CU(call)                                               \
+	do {                                                   \
+		int result_ = (call);                          \
+		if (result_)                                   \
+			kit_die("%s gave %d", #call, result_); \
+	} while (0)
+#define MUST(condition)                                                               \
+	do {                                                                          \
+		if (!(condition))                                                     \
+			kit_die("%s:%d: not so: %s", __FILE__, __LINE__, #condition); \
+	} while (0)
 /* A call of libmrguard on @handle (mrg_share_* or mrg_gpu_*). */
-#define MRG(kind, handle, call) do { \
-	int ret_ = (call); \
-	struct mrg_error error_ = { 0 }; \
-	mrg_##kind##_last_error(handle, &error_); \
-	if (ret_) \
-		kit_die("%s gave %d: %s", #call, ret_, error_.cause); \
-} while (0)
+#define MRG(kind, handle, call)                                               \
+	do {                                                                  \
+		int ret_ = (call);                                            \
+		struct mrg_error error_ = { 0 };                              \
+		mrg_##kind##_last_error(handle, &error_);                     \
+		if (ret_)                                                     \
+			kit_die("%s gave %d: %s", #call, ret_, error_.cause); \
+	} while (0)
 
 /** kit_available() - whether there is a GPU, asked in a child */
 bool kit_available(char *what, size_t size);
@@ -151,8 +151,8 @@ void kit_wait(int peer);
 
 double kit_now(void);
 int kit_fds(void);
-long kit_address_space(void);	/* KiB */
-long kit_resident(void);	/* KiB */
+long kit_address_space(void); /* KiB */
+long kit_resident(void); /* KiB */
 double kit_median(double *values, size_t count);
 /** kit_scaled() - @size, or on the double, where device memory is the host's,
  *  a part of it */
@@ -167,8 +167,7 @@ struct kit_ends {
 struct kit_ends kit_open(const char *dir);
 void kit_close(struct kit_ends *ends);
 /** kit_publish() - publish, and send the descriptor to the peer */
-struct mrg_range *kit_publish(struct kit_ends *ends, int peer, uint64_t addr,
-			      uint64_t size);
+struct mrg_range *kit_publish(struct kit_ends *ends, int peer, uint64_t addr, uint64_t size);
 /** kit_import() - receive a descriptor, and import */
 struct mrg_import *kit_import(struct kit_ends *ends, int peer);
 

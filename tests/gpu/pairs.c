@@ -19,8 +19,7 @@ static const struct kit_chunk three[] = {
 	{ .size = 20 * MIB, .handle_types = 1, .rdma = true },
 };
 
-__attribute__((format(printf, 1, 2)))
-static void tell(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
 {
 	va_list args;
 
@@ -229,7 +228,9 @@ static int reuse(void)
 static void refuse_child(int peer)
 {
 	const struct kit_chunk mixed[] = {
-		three[0], { .size = 2 * MIB, .handle_types = 0, .rdma = true }, three[0],
+		three[0],
+		{ .size = 2 * MIB, .handle_types = 0, .rdma = true },
+		three[0],
 	};
 	struct mrg_error error = { 0 };
 	struct mrg_range *range;
@@ -268,7 +269,8 @@ static void anew_owner(int peer)
 	/* Freed, and made again at the same addresses. */
 	CU(cu.unmap(vmm.addr, 2 * MIB));
 	{
-		struct gpu_prop prop = { .type = GPU_ALLOCATION_PINNED, .handle_types = 1,
+		struct gpu_prop prop = { .type = GPU_ALLOCATION_PINNED,
+					 .handle_types = 1,
 					 .location = { GPU_LOCATION_DEVICE, 0 },
 					 .flags.rdma = 1 };
 		struct gpu_access access = { .location = { GPU_LOCATION_DEVICE, 0 },
@@ -744,7 +746,7 @@ static int check_words(const char *path, const char *count)
 	}
 	size = strtoull(count, NULL, 10) * 8;
 	wrong = size > mrg_import_length(import) ? size :
-		kit_verify(mrg_import_address(import), size, 0);
+						   kit_verify(mrg_import_address(import), size, 0);
 	printf("%llu bytes compared, %llu words wrong\n", (unsigned long long)size,
 	       (unsigned long long)wrong);
 	mrg_import_release(import);

@@ -10,7 +10,8 @@
 
 static void map_on(uint64_t addr, uint64_t size, int device)
 {
-	struct gpu_prop prop = { .type = GPU_ALLOCATION_PINNED, .handle_types = 1,
+	struct gpu_prop prop = { .type = GPU_ALLOCATION_PINNED,
+				 .handle_types = 1,
 				 .location = { GPU_LOCATION_DEVICE, device },
 				 .flags.rdma = 1 };
 	struct gpu_access access = { .location = { GPU_LOCATION_DEVICE, device },
@@ -85,8 +86,7 @@ static void other_device(int peer)
 	CU(cu.get_current(&after));
 	MUST(before == after && out.mem.device == 1 && out.count == 1);
 	snprintf(shared->text, sizeof(shared->text),
-		 "device 1 (%s) exported while device 0 is current, which it stays",
-		 out.mem.pci);
+		 "device 1 (%s) exported while device 0 is current, which it stays", out.mem.pci);
 	mrg_gpu_export_release(ends.gpu, &out);
 }
 
@@ -143,7 +143,8 @@ static void importer_on_0(int peer)
 
 static void importer_on_all(int peer)
 {
-	struct mrg_import_opts opts = { .size = sizeof(opts), .device = -1,
+	struct mrg_import_opts opts = { .size = sizeof(opts),
+					.device = -1,
 					.flags = MRG_IMPORT_ALL_DEVICES };
 	struct mrg_import *import;
 	struct kit_ends ends;
@@ -241,7 +242,7 @@ int main(void)
 	}
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		int ret = tests[i].importer ? kit_pair(tests[i].owner, tests[i].importer) :
-			kit_one(tests[i].owner);
+					      kit_one(tests[i].owner);
 
 		kit_row(!ret, tests[i].bar, "%s", shared->text);
 	}

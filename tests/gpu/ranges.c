@@ -120,8 +120,8 @@ static void classify_hugetlb(int peer)
 		fputs("8\n", file);
 		fclose(file);
 	}
-	ptr = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	ptr = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+		   -1, 0);
 	if (ptr == MAP_FAILED)
 		kit_die("this machine gives no huge pages");
 	classify((uint64_t)(uintptr_t)ptr, 4 * MIB, MRG_MEM_HUGETLB);
@@ -184,11 +184,12 @@ static void devices(int peer)
 	MRG(gpu, gpu, mrg_gpu_devices(gpu, &list));
 	MUST(list.runtimes[0].usable && list.count);
 	d = &list.devices[0];
-	snprintf(shared->text, sizeof(shared->text),
-		 "%s %s, driver %s: DMA-BUF %s, VMM with RDMA %s, by fd %s, fabric %s, coherent %s, BAR %llu GiB",
-		 d->name, d->pci, list.runtimes[0].kernel, yes_no(&d->dmabuf),
-		 yes_no(&d->vmm_rdma), yes_no(&d->share_fd), yes_no(&d->fabric),
-		 yes_no(&d->coherent), (unsigned long long)(d->bar >> 30));
+	snprintf(
+		shared->text, sizeof(shared->text),
+		"%s %s, driver %s: DMA-BUF %s, VMM with RDMA %s, by fd %s, fabric %s, coherent %s, BAR %llu GiB",
+		d->name, d->pci, list.runtimes[0].kernel, yes_no(&d->dmabuf), yes_no(&d->vmm_rdma),
+		yes_no(&d->share_fd), yes_no(&d->fabric), yes_no(&d->coherent),
+		(unsigned long long)(d->bar >> 30));
 	MUST(d->fabric.yes || d->fabric.why[0]);
 	mrg_gpu_list_release(&list);
 }
@@ -213,8 +214,7 @@ static void export_ok(uint64_t addr, uint64_t size, size_t chunks)
 	mrg_gpu_export_release(gpu, &out);
 	snprintf(shared->text, sizeof(shared->text),
 		 "one fd of %llu bytes, export %.2f ms, close %.2f ms",
-		 (unsigned long long)expected, (made - start) * 1e3,
-		 (kit_now() - closed) * 1e3);
+		 (unsigned long long)expected, (made - start) * 1e3, (kit_now() - closed) * 1e3);
 }
 
 static void export_chunks(size_t count, uint64_t size)
@@ -294,8 +294,8 @@ static void export_report(int peer)
 	export_ok(vmm.addr + 8214528, 1916853120, 92);
 }
 
-static void refuse(uint64_t addr, uint64_t size, const struct mrg_export_opts *opts,
-		   int code, const char *word)
+static void refuse(uint64_t addr, uint64_t size, const struct mrg_export_opts *opts, int code,
+		   const char *word)
 {
 	struct mrg_export out;
 	struct mrg_error error = { 0 };

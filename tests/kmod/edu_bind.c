@@ -28,10 +28,7 @@ static int edu_bind_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	return 0;
 }
 
-static const struct pci_device_id edu_bind_ids[] = {
-	{ PCI_DEVICE(0x1234, 0x11e8) },
-	{ }
-};
+static const struct pci_device_id edu_bind_ids[] = { { PCI_DEVICE(0x1234, 0x11e8) }, {} };
 
 /* No MODULE_DEVICE_TABLE: nothing loads this module but a test. */
 static struct pci_driver edu_bind_driver = {

@@ -68,7 +68,7 @@ struct buffer {
 	u32 fail_errno;
 	u32 extents_n;
 	atomic_t fail_after;
-	bool revoked;		/* written under the reservation lock */
+	bool revoked; /* written under the reservation lock */
 	atomic64_t attached, mapped, maps;
 	struct extent extents[];
 };
@@ -151,7 +151,8 @@ static void dma_unmap_entries(struct buffer *buf, struct mapping *map, struct de
 		piece = buf->flags & SIMGPU_WHOLE ? left : map->seg;
 		for (; left && n; n--, sg = sg_next(sg)) {
 			if (piece == map->seg || left == extent_len(buf, i))
-				dma_unmap_resource(dev, sg_dma_address(sg), min(piece, left), dir, 0);
+				dma_unmap_resource(dev, sg_dma_address(sg), min(piece, left), dir,
+						   0);
 			left -= min(map->seg, left);
 		}
 		cond_resched();
@@ -500,7 +501,9 @@ static int __init simgpu_init(void)
 
 	if (bytes) {
 		if (pfn_valid(PHYS_PFN(base)) || pfn_valid(PHYS_PFN(base + bytes - 1))) {
-			pr_simgpu("%#lx is the kernel's memory; boot with memmap=16G$4G or mem=3G\n", base);
+			pr_simgpu(
+				"%#lx is the kernel's memory; boot with memmap=16G$4G or mem=3G\n",
+				base);
 			return -EBUSY;
 		}
 		keep_cached = memremap(base, bytes, MEMREMAP_WB);

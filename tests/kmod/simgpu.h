@@ -26,9 +26,9 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define SIMGPU_DEVICE		"/dev/simgpu"
-#define SIMGPU_MAX_EXTENTS	(8U << 20)
-#define SIMGPU_MAX_ENTRIES	(32U << 20)	/* scatter-list entries of a map */
+#define SIMGPU_DEVICE "/dev/simgpu"
+#define SIMGPU_MAX_EXTENTS (8U << 20)
+#define SIMGPU_MAX_ENTRIES (32U << 20) /* scatter-list entries of a map */
 
 struct simgpu_extent {
 	__u64 addr;
@@ -65,10 +65,11 @@ struct simgpu_create {
 	__u32 fail_after;
 };
 
-#define SIMGPU_FAKE		(1U << 0)	/* invented addresses, no memory */
-#define SIMGPU_WHOLE		(1U << 1)	/* map an extent at once, then cut it:
+#define SIMGPU_FAKE (1U << 0) /* invented addresses, no memory */
+#define SIMGPU_WHOLE \
+	(1U << 1) /* map an extent at once, then cut it:
 						 * contiguous behind an IOMMU */
-#define SIMGPU_FAIL_ATTACH	(1U << 2)	/* fail_* tell of attach, not map */
+#define SIMGPU_FAIL_ATTACH (1U << 2) /* fail_* tell of attach, not map */
 
 /**
  * struct simgpu_stat - SIMGPU_IOC_STAT
@@ -96,8 +97,8 @@ struct simgpu_stat {
  * later maps fail with -ENODEV, the CPU's mappings are torn down and give
  * SIGBUS.  Errors as SIMGPU_IOC_STAT.
  */
-#define SIMGPU_IOC_CREATE	_IOW('g', 0xa0, struct simgpu_create)
-#define SIMGPU_IOC_STAT		_IOWR('g', 0xa1, struct simgpu_stat)
-#define SIMGPU_IOC_REVOKE	_IO('g', 0xa2)
+#define SIMGPU_IOC_CREATE _IOW('g', 0xa0, struct simgpu_create)
+#define SIMGPU_IOC_STAT _IOWR('g', 0xa1, struct simgpu_stat)
+#define SIMGPU_IOC_REVOKE _IO('g', 0xa2)
 
 #endif

@@ -83,7 +83,8 @@ static inline int simgpu_spec_add(struct simgpu_spec *spec, uint64_t addr, uint6
 	if (!len || n == SIMGPU_MAX_EXTENTS)
 		return -EINVAL;
 	if (!(n & (n - 1))) {
-		struct simgpu_extent *bigger = realloc(spec->list, (n ? 2 * n : 1) * sizeof(*bigger));
+		struct simgpu_extent *bigger =
+			realloc(spec->list, (n ? 2 * n : 1) * sizeof(*bigger));
 
 		if (!bigger)
 			return -ENOMEM;

@@ -36,15 +36,15 @@ setup() {
 @test "C comments are /* */, whitespace is tabs, and none trails" {
 	c_files | xargs grep -nE '^[[:space:]]*//' | grep -v ':1:// SPDX' | none
 	c_files | xargs grep -nE '[[:space:]]+$' | none
-	c_files | xargs grep -nE '^ {8}' | none
+	c_files | xargs grep -nE '^ {8}[^\\]*[^ \\]' | none
 }
 
-@test "no line of C is wider than 110 columns but for a message in it" {
+@test "no line of C is wider than 100 columns but for a message in it" {
 	c_files | xargs awk '!/"/ {
 		width = 0
 		for (i = 1; i <= length; i++)
 			width += substr($0, i, 1) == "\t" ? 8 - width % 8 : 1
-		if (width > 110) print FILENAME ":" FNR
+		if (width > 100) print FILENAME ":" FNR
 	}' | none
 }
 
@@ -59,8 +59,8 @@ setup() {
 	shell_files | grep -v '^tests/lint/' | xargs grep -nwE 'TODO|FIXME' | none
 }
 
-@test "files that are kept in clang-format's form still are" {
-	sed 's/#.*//' "$BATS_TEST_DIRNAME/formatted" | xargs clang-format --dry-run -Werror
+@test "every file of C is in clang-format's form" {
+	c_files | xargs clang-format --dry-run -Werror
 }
 
 @test "shellcheck has nothing to say" {

@@ -33,7 +33,7 @@ MRG_API void *malloc(size_t size);
 MRG_API void *calloc(size_t count, size_t size);
 MRG_API void *realloc(void *p, size_t size);
 
-static long countdown;	/* the allocation that fails; 0: none */
+static long countdown; /* the allocation that fails; 0: none */
 
 static bool fails(void)
 {
@@ -88,9 +88,9 @@ static void link_to(const char *target, const char *path)
 	assert_int_equal(symlink(target, full), 0);
 }
 
-#define NIC	"sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
-#define GPU	"sys/devices/pci0000:00/0000:00:02.0/0000:02:00.0"
-#define PORT	NIC "/infiniband/mlx5_0/ports/1"
+#define NIC "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0"
+#define GPU "sys/devices/pci0000:00/0000:00:02.0/0000:02:00.0"
+#define PORT NIC "/infiniband/mlx5_0/ports/1"
 
 /* A host with one NIC and one GPU, so that each list has something to lose. */
 static int make_host(void **state)
@@ -146,7 +146,8 @@ static int drop_host(void **state)
 
 static int check(long failing, struct mrg_check_report **report, bool *failed)
 {
-	const struct mrg_check_opts opts = { .size = sizeof(opts), .root = root,
+	const struct mrg_check_opts opts = { .size = sizeof(opts),
+					     .root = root,
 					     .unit = "some.service" };
 	int ret;
 

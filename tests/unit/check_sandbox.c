@@ -32,7 +32,8 @@ static void take_openat2_away(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {
-		.len = sizeof(filter) / sizeof(filter[0]), .filter = filter,
+		.len = sizeof(filter) / sizeof(filter[0]),
+		.filter = filter,
 	};
 
 	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
@@ -50,8 +51,8 @@ static void verdicts(char *text, size_t cap)
 	r = mrg_check_results(report, &count);
 	for (size_t i = 0; i < count && len < cap; i++)
 		if (strcmp(r[i].id, "map-count"))
-			len += (size_t)snprintf(text + len, cap - len, "%s %s %s\n", r[i].id, r[i].subject,
-						mrg_check_verdict_name(r[i].verdict));
+			len += (size_t)snprintf(text + len, cap - len, "%s %s %s\n", r[i].id,
+						r[i].subject, mrg_check_verdict_name(r[i].verdict));
 	mrg_check_free(report);
 }
 

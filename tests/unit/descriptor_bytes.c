@@ -14,8 +14,8 @@
 
 #include "registry/descriptor_wire.h"
 
-#define ADDR	0x7f0000001000ull
-#define LENGTH	0x300000000ull
+#define ADDR 0x7f0000001000ull
+#define LENGTH 0x300000000ull
 
 static struct mrg_error error;
 
@@ -26,15 +26,29 @@ static struct mrg_desc_piece whole[] = {
 static struct mrg_desc_piece parts[] = {
 	{ .length = 0x80000000, .wire = 0, .rkey = 0x201 },
 	{ .start = 0x80000000, .length = 0x80000000, .wire = 0x1000, .rkey = 0x202 },
-	{ .start = 0x100000000, .length = 0x200000000, .wire = UINT64_MAX - 0x1ffffffff,
+	{ .start = 0x100000000,
+	  .length = 0x200000000,
+	  .wire = UINT64_MAX - 0x1ffffffff,
 	  .rkey = 0x203 },
 };
 static struct mrg_desc_device devices[] = {
-	{ .name = "mlx5_0", .guid = 1, .gid = { [10] = 0xff, [11] = 0xff, 10, 1, 2, 3 },
-	  .gid_type = MRG_GID_ROCE_V2, .port = 1, .link_layer = 2, .access = 7,
-	  .pieces = whole, .count = 1 },
-	{ .name = "mlx5_1", .guid = 2, .lid = 17, .port = 2, .link_layer = 1, .access = 7,
-	  .pieces = parts, .count = 3 },
+	{ .name = "mlx5_0",
+	  .guid = 1,
+	  .gid = { [10] = 0xff, [11] = 0xff, 10, 1, 2, 3 },
+	  .gid_type = MRG_GID_ROCE_V2,
+	  .port = 1,
+	  .link_layer = 2,
+	  .access = 7,
+	  .pieces = whole,
+	  .count = 1 },
+	{ .name = "mlx5_1",
+	  .guid = 2,
+	  .lid = 17,
+	  .port = 2,
+	  .link_layer = 1,
+	  .access = 7,
+	  .pieces = parts,
+	  .count = 3 },
 };
 static struct mrg_desc_share shares[] = {
 	{ MRG_PROTO_CUDA_VMM, (uint8_t *)"token", 5 },
@@ -44,9 +58,16 @@ static struct mrg_desc_share shares[] = {
 static struct mrg_descriptor sample(void)
 {
 	return (struct mrg_descriptor){
-		.addr = ADDR, .length = LENGTH, .boot = { 1, 2, 3 }, .host = "gpu1",
-		.instance = 77, .generation = 5,
-		.devices = devices, .device_count = 2, .shares = shares, .share_count = 2,
+		.addr = ADDR,
+		.length = LENGTH,
+		.boot = { 1, 2, 3 },
+		.host = "gpu1",
+		.instance = 77,
+		.generation = 5,
+		.devices = devices,
+		.device_count = 2,
+		.shares = shares,
+		.share_count = 2,
 	};
 }
 
@@ -109,7 +130,7 @@ static void what_is_written_is_read(void **state)
 	assert_memory_equal(desc.shares[1].bytes, "other", 5);
 	assert_int_equal(mrg_descriptor_protocols(&desc),
 			 MRG_PROTO_BIT(MRG_PROTO_VERBS) | MRG_PROTO_BIT(MRG_PROTO_CUDA_VMM) |
-			 MRG_PROTO_BIT(MRG_PROTO_HOST_SHM));
+				 MRG_PROTO_BIT(MRG_PROTO_HOST_SHM));
 	assert_null(mrg_descriptor_share(&desc, MRG_PROTO_HIP_IPC));
 	mrg_descriptor_release(&desc);
 	free(bytes);
@@ -165,19 +186,19 @@ static void a_contradiction_is_refused_although_the_checksum_is_right(void **sta
 		uint8_t value;
 		int code;
 	} lies[] = {
-		{ 22, 1, -EBADMSG },		/* a reserved field */
-		{ 10, 3, -EBADMSG },		/* more devices than there are */
-		{ 20, 1, -EBADMSG },		/* fewer shares */
-		{ 39, 0xff, -EBADMSG },		/* a length that overflows */
-		{ 32, 1, -EBADMSG },		/* another than the pieces have */
-		{ 57, 7, -EBADMSG },		/* a bell in the host's name */
-		{ DESC_HEAD + 88, 9, -EPROTONOSUPPORT },	/* GID type */
-		{ DESC_HEAD + 89, 9, -EPROTONOSUPPORT },	/* link layer */
-		{ DESC_HEAD + 90, 0, -EBADMSG },		/* port */
-		{ DESC_HEAD + 100, 0, -EBADMSG },		/* no piece */
+		{ 22, 1, -EBADMSG }, /* a reserved field */
+		{ 10, 3, -EBADMSG }, /* more devices than there are */
+		{ 20, 1, -EBADMSG }, /* fewer shares */
+		{ 39, 0xff, -EBADMSG }, /* a length that overflows */
+		{ 32, 1, -EBADMSG }, /* another than the pieces have */
+		{ 57, 7, -EBADMSG }, /* a bell in the host's name */
+		{ DESC_HEAD + 88, 9, -EPROTONOSUPPORT }, /* GID type */
+		{ DESC_HEAD + 89, 9, -EPROTONOSUPPORT }, /* link layer */
+		{ DESC_HEAD + 90, 0, -EBADMSG }, /* port */
+		{ DESC_HEAD + 100, 0, -EBADMSG }, /* no piece */
 		{ DESC_HEAD + 2 * DESC_DEVICE + 4 * DESC_PIECE, 99, -EPROTONOSUPPORT },
-		{ DESC_HEAD + 2 * DESC_DEVICE + 4 * DESC_PIECE + DESC_SHARE + 5,
-		  MRG_PROTO_CUDA_VMM, -EBADMSG },	/* the same share twice */
+		{ DESC_HEAD + 2 * DESC_DEVICE + 4 * DESC_PIECE + DESC_SHARE + 5, MRG_PROTO_CUDA_VMM,
+		  -EBADMSG }, /* the same share twice */
 	};
 	uint8_t *bytes;
 	size_t length = write_sample(&bytes);
@@ -250,8 +271,8 @@ static void protocols_have_names_that_can_be_read(void **state)
 
 	(void)state;
 	for (int i = MRG_PROTO_VERBS; i < MRG_PROTO_COUNT; i++) {
-		assert_int_equal(mrg_protocol_parse(mrg_protocol_name((enum mrg_protocol)i),
-						    &back), 0);
+		assert_int_equal(mrg_protocol_parse(mrg_protocol_name((enum mrg_protocol)i), &back),
+				 0);
 		assert_int_equal(back, i);
 	}
 	assert_int_equal(mrg_protocol_parse("none", &back), -EINVAL);

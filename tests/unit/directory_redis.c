@@ -7,7 +7,7 @@
 
 #include "redis_server.h"
 
-#define SLACK_MS	1500	/* of a loaded machine */
+#define SLACK_MS 1500 /* of a loaded machine */
 
 static int set_up(void **state)
 {
@@ -155,9 +155,11 @@ static void names_and_sizes_have_limits(void **state)
 	longest[sizeof(longest) - 2] = '\0';
 	generation = claim(directory, longest);
 	assert_int_equal(mrg_directory_publish(directory, longest, generation, large,
-					       MRG_DIRECTORY_MAX_BYTES), 0);
+					       MRG_DIRECTORY_MAX_BYTES),
+			 0);
 	assert_int_equal(mrg_directory_publish(directory, longest, generation, large,
-					       MRG_DIRECTORY_MAX_BYTES + 1), -EINVAL);
+					       MRG_DIRECTORY_MAX_BYTES + 1),
+			 -EINVAL);
 	free(large);
 	mrg_directory_close(directory);
 }
@@ -247,7 +249,8 @@ static void many_entries_come_in_several_answers(void **state)
 static void tell_server(const char *words)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)port),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	char reply[64];
 
@@ -285,7 +288,9 @@ static void what_is_no_string_spoils_its_own_name_alone(void **state)
 static void a_generation_is_twenty_digits(void **state)
 {
 	static const char *const wrong[] = {
-		" -000000000000000001", "+0000000000000000001", "0000000000000000000x",
+		" -000000000000000001",
+		"+0000000000000000001",
+		"0000000000000000000x",
 		"99999999999999999999",
 	};
 	struct mrg_directory *directory = open_with_lease(0);
@@ -498,14 +503,13 @@ static void what_is_no_redis_is_told_in_bounded_time(void **state)
 
 static void malformed_addresses_are_refused(void **state)
 {
-	static const char *const wrong[] = { ":1", "h:0", "h:65536", "h:x", "h:+1", "h: 1", "[::1]:",
-					     "[::1]x", "[::1", "[]:1" };
+	static const char *const wrong[] = { ":1",   "h:0",    "h:65536", "h:x",  "h:+1",
+					     "h: 1", "[::1]:", "[::1]x",  "[::1", "[]:1" };
 	struct mrg_directory *directory = NULL;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		const struct mrg_directory_opts opts = { .size = sizeof(opts),
-							 .server = wrong[i] };
+		const struct mrg_directory_opts opts = { .size = sizeof(opts), .server = wrong[i] };
 
 		assert_int_equal(mrg_directory_open(&directory, &opts, &error), -EINVAL);
 		assert_null(directory);

@@ -17,8 +17,8 @@
 
 #include "../../kmod/equiv.h"
 
-#define MAX_RUNS	12
-#define PAGE		4096ULL
+#define MAX_RUNS 12
+#define PAGE 4096ULL
 
 static uint64_t seed = 20261129;
 
@@ -67,7 +67,7 @@ static uint64_t random_iova(uint64_t length)
 		return below(1ULL << 35) * PAGE;
 	case 1:
 		return (1 + below(63)) << (12 + below(36));
-	case 2:	/* the range crosses a high power of two */
+	case 2: /* the range crosses a high power of two */
 		return (1ULL << (32 + below(31))) - below(length / PAGE) * PAGE;
 	default:
 		return -length - (1 + below(1ULL << below(30))) * PAGE;
@@ -96,7 +96,8 @@ static void random_list(struct list *list)
 		struct mrg_sg *run = &list->raw[i];
 
 		do
-			run->addr = below(8) ? agreeing(list->iova + pos, 12 + (unsigned int)below(52)) :
+			run->addr = below(8) ? agreeing(list->iova + pos,
+							12 + (unsigned int)below(52)) :
 					       bits64() & ~(PAGE - 1);
 		while (overflows(run->addr, run->len) || (i && contiguous(run - 1, run)));
 	}
@@ -108,8 +109,8 @@ static void make_equivalent(struct list *list)
 	size_t i;
 
 	for (i = 0; i < list->n; pos += list->raw[i++].len) {
-		distance = mrg_equiv_distance(list->iova + pos, list->raw[i].addr,
-					      list->raw[i].len, distance);
+		distance = mrg_equiv_distance(list->iova + pos, list->raw[i].addr, list->raw[i].len,
+					      distance);
 		list->seen[i].addr = list->iova + pos + distance;
 		list->seen[i].len = list->raw[i].len;
 	}
@@ -143,7 +144,8 @@ static void shows_the_lowest_difference_and_no_other_bit(void **state)
 	(void)state;
 	for (round = 0; round < 200000; round++) {
 		uint64_t iova = below(1ULL << 35) * PAGE, length = random_length();
-		unsigned int k = 12 + (unsigned int)below(49), counts = mrg_equiv_counts(iova, length);
+		unsigned int k = 12 + (unsigned int)below(49),
+			     counts = mrg_equiv_counts(iova, length);
 		uint64_t a = mrg_equiv_distance(iova, agreeing(iova, k), length, 0);
 		uint64_t b = mrg_equiv_distance(iova, agreeing(iova, k), length, 0);
 
@@ -218,7 +220,8 @@ static void an_iova_moved_by_bit_31_sees_the_same(void **state)
 		if (k == 31)
 			continue;
 		addr = iova + mrg_equiv_distance(iova, addr, len, 0);
-		assert_int_equal(seen_from(moved, addr, len), seen_from(moved, agreeing(iova, k), len));
+		assert_int_equal(seen_from(moved, addr, len),
+				 seen_from(moved, agreeing(iova, k), len));
 	}
 }
 
@@ -255,8 +258,9 @@ static int same_plan(const struct mrg_plan *a, const struct mrg_plan *b)
 static struct mrg_plan_opts random_opts(const struct list *list)
 {
 	static const enum mrg_walk walks[] = {
-		MRG_WALK_ANY, MRG_WALK_EXACT, MRG_WALK_TRUNCATING, MRG_WALK_TRUNCATING_UNBOUNDED,
-		MRG_WALK_PER_ENTRY, MRG_WALK_PER_ENTRY_NARROW,
+		MRG_WALK_ANY,	     MRG_WALK_EXACT,
+		MRG_WALK_TRUNCATING, MRG_WALK_TRUNCATING_UNBOUNDED,
+		MRG_WALK_PER_ENTRY,  MRG_WALK_PER_ENTRY_NARROW,
 	};
 
 	return (struct mrg_plan_opts){
@@ -276,10 +280,11 @@ static void print_list(const struct list *list, const struct mrg_plan_opts *o)
 {
 	size_t i;
 
-	print_error("iova %#llx length %#llx walk %d shift %u strategy %d flags %u max %#llx unit %#llx\n",
-		    (unsigned long long)list->iova, (unsigned long long)list->length, o->walk,
-		    o->max_page_shift, o->strategy, o->flags, (unsigned long long)o->max_mr_size,
-		    (unsigned long long)o->unit);
+	print_error(
+		"iova %#llx length %#llx walk %d shift %u strategy %d flags %u max %#llx unit %#llx\n",
+		(unsigned long long)list->iova, (unsigned long long)list->length, o->walk,
+		o->max_page_shift, o->strategy, o->flags, (unsigned long long)o->max_mr_size,
+		(unsigned long long)o->unit);
 	for (i = 0; i < list->n; i++)
 		print_error("  %#llx seen as %#llx, %#llx long\n",
 			    (unsigned long long)list->raw[i].addr,

@@ -56,8 +56,7 @@ static int make_root(void **state)
 	return mkdir(path, 0755);
 }
 
-static int drop(const char *path, const struct stat *st, int type,
-		struct FTW *ftw)
+static int drop(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
 	(void)st;
 	(void)type;
@@ -72,25 +71,26 @@ static int drop_root(void **state)
 }
 
 /* A process of 900 VMAs, 0x10000 bytes every 0x20000 from 0x7f0000000000. */
-static void a_process(const char *memlock, unsigned long pinned_kib,
-		      const char *capabilities, unsigned long vmas)
+static void a_process(const char *memlock, unsigned long pinned_kib, const char *capabilities,
+		      unsigned long vmas)
 {
 	FILE *file = file_in("4711/limits");
 
-	fprintf(file, "Limit                     Soft Limit           Hard Limit           Units     \n"
+	fprintf(file,
+		"Limit                     Soft Limit           Hard Limit           Units     \n"
 		"Max open files            1024                 4096                 files     \n"
-		"Max locked memory         %-20s %-20s bytes     \n", memlock, memlock);
+		"Max locked memory         %-20s %-20s bytes     \n",
+		memlock, memlock);
 	fclose(file);
 	file = file_in("4711/status");
-	fprintf(file, "Name:\tpython3\nVmPin:\t%8lu kB\nCapEff:\t%s\n", pinned_kib,
-		capabilities);
+	fprintf(file, "Name:\tpython3\nVmPin:\t%8lu kB\nCapEff:\t%s\n", pinned_kib, capabilities);
 	fclose(file);
 	write_file("4711/uid_map", "         0          0 4294967295\n");
 	write_file("sys/vm/max_map_count", "65530\n");
 	file = file_in("4711/maps");
 	for (unsigned long i = 0; i < vmas; i++)
-		fprintf(file, "%lx-%lx rw-p 00000000 00:00 0 \n",
-			0x7f0000000000 + i * 0x20000, 0x7f0000010000 + i * 0x20000);
+		fprintf(file, "%lx-%lx rw-p 00000000 00:00 0 \n", 0x7f0000000000 + i * 0x20000,
+			0x7f0000010000 + i * 0x20000);
 	fclose(file);
 }
 
@@ -105,8 +105,7 @@ static struct mrg_explanation explain(struct mrg_explain_opts opts)
 	return explanation;
 }
 
-static const struct mrg_finding *of(const struct mrg_explanation *explanation,
-				    enum mrg_cause cause)
+static const struct mrg_finding *of(const struct mrg_explanation *explanation, enum mrg_cause cause)
 {
 	for (int i = 0; i < MRG_CAUSES; i++)
 		if (explanation->findings[i].cause == cause)
@@ -114,8 +113,8 @@ static const struct mrg_finding *of(const struct mrg_explanation *explanation,
 	return NULL;
 }
 
-static void assert_is(const struct mrg_explanation *explanation,
-		      enum mrg_cause cause, enum mrg_likelihood likelihood)
+static void assert_is(const struct mrg_explanation *explanation, enum mrg_cause cause,
+		      enum mrg_likelihood likelihood)
 {
 	const struct mrg_finding *finding = of(explanation, cause);
 
@@ -139,8 +138,13 @@ static void two_devices_pin_more_than_memlock_allows(void **state)
 	(void)state;
 	a_process("137438953472", 0, NO_CAPS, 900);
 	out = explain((struct mrg_explain_opts){
-		.error = ENOMEM, .addr = 0x7f0000000000, .length = 84424509440,
-		.devices = 2, .max_mr_size = 256 * GIB, .mrs = 10, .max_mrs = 1000000,
+		.error = ENOMEM,
+		.addr = 0x7f0000000000,
+		.length = 84424509440,
+		.devices = 2,
+		.max_mr_size = 256 * GIB,
+		.mrs = 10,
+		.max_mrs = 1000000,
 	});
 	assert_is(&out, MRG_CAUSE_MEMLOCK, MRG_IS);
 	assert_is(&out, MRG_CAUSE_MR_SIZE, MRG_IS_NOT);
@@ -157,8 +161,12 @@ static void one_device_needs_two_mrs_and_memlock_is_fine(void **state)
 	(void)state;
 	a_process("137438953472", 0, NO_CAPS, 900);
 	out = explain((struct mrg_explain_opts){
-		.error = ENOMEM, .length = 84424509440, .devices = 1,
-		.max_mr_size = 64 * GIB, .mrs = 10, .max_mrs = 1000000,
+		.error = ENOMEM,
+		.length = 84424509440,
+		.devices = 1,
+		.max_mr_size = 64 * GIB,
+		.mrs = 10,
+		.max_mrs = 1000000,
 	});
 	assert_is(&out, MRG_CAUSE_MEMLOCK, MRG_IS_NOT);
 	assert_is(&out, MRG_CAUSE_MR_SIZE, MRG_IS);
@@ -174,7 +182,9 @@ static void eio_of_a_long_mr_is_its_length(void **state)
 	(void)state;
 	a_process("unlimited", 0, NO_CAPS, 900);
 	out = explain((struct mrg_explain_opts){
-		.error = EIO, .length = 95 * GIB, .max_mr_size = 0x1000000000,
+		.error = EIO,
+		.length = 95 * GIB,
+		.max_mr_size = 0x1000000000,
 	});
 	assert_is(&out, MRG_CAUSE_MR_SIZE, MRG_IS);
 	assert_is(&out, MRG_CAUSE_MEMLOCK, MRG_IS_NOT);
@@ -198,8 +208,7 @@ static void without_evidence_no_single_cause_is_claimed(void **state)
 static void memlock_is_judged_on_the_process_asked_about(void **state)
 {
 	struct mrg_explanation out;
-	const struct mrg_explain_opts cq = { .call = MRG_CALL_CREATE_CQ,
-					     .error = ENOMEM };
+	const struct mrg_explain_opts cq = { .call = MRG_CALL_CREATE_CQ, .error = ENOMEM };
 
 	(void)state;
 	a_process("65536", 0, NO_CAPS, 900);
@@ -269,12 +278,10 @@ static void near_the_vma_limit_it_may_be(void **state)
 
 	(void)state;
 	a_process("unlimited", 0, NO_CAPS, 65500);
-	out = explain((struct mrg_explain_opts){ .call = MRG_CALL_MMAP,
-						 .error = ENOMEM });
+	out = explain((struct mrg_explain_opts){ .call = MRG_CALL_MMAP, .error = ENOMEM });
 	assert_is(&out, MRG_CAUSE_VMA_LIMIT, MRG_MAY_BE);
 	a_process("unlimited", 0, NO_CAPS, 900);
-	out = explain((struct mrg_explain_opts){ .call = MRG_CALL_MMAP,
-						 .error = ENOMEM });
+	out = explain((struct mrg_explain_opts){ .call = MRG_CALL_MMAP, .error = ENOMEM });
 	assert_is(&out, MRG_CAUSE_VMA_LIMIT, MRG_IS_NOT);
 	assert_non_null(strstr(of(&out, MRG_CAUSE_VMA_LIMIT)->text, "not near"));
 	assert_non_null(strstr(out.summary, "none of the known causes"));
@@ -287,8 +294,12 @@ static void a_device_without_keys_is_named(void **state)
 	(void)state;
 	a_process("unlimited", 0, NO_CAPS, 900);
 	out = explain((struct mrg_explain_opts){
-		.call = MRG_CALL_REG_DMABUF_MR, .error = ENOMEM, .length = GIB,
-		.max_mr_size = 64 * GIB, .mrs = 16777216, .max_mrs = 16777216,
+		.call = MRG_CALL_REG_DMABUF_MR,
+		.error = ENOMEM,
+		.length = GIB,
+		.max_mr_size = 64 * GIB,
+		.mrs = 16777216,
+		.max_mrs = 16777216,
 	});
 	assert_is(&out, MRG_CAUSE_KEYS, MRG_IS);
 	assert_non_null(strstr(out.summary, "16,777,216"));
@@ -314,9 +325,9 @@ static void a_hole_is_found_by_its_address(void **state)
 static void huge_smaps(void)
 {
 	write_file("4711/smaps",
-		"7f0000000000-7f0002200000 rw-p 00000000 00:0f 9    /anon_hugepage (deleted)\n"
-		"Size:              34816 kB\nKernelPageSize:     2048 kB\n"
-		"VmFlags: rd wr mr mw me de ht sd \n");
+		   "7f0000000000-7f0002200000 rw-p 00000000 00:0f 9    /anon_hugepage (deleted)\n"
+		   "Size:              34816 kB\nKernelPageSize:     2048 kB\n"
+		   "VmFlags: rd wr mr mw me de ht sd \n");
 }
 
 /* 33 MiB in 16 parts of 2.0625 MiB; and the same from the start. */
@@ -344,9 +355,10 @@ static void an_mr_limit_below_the_huge_page_is_told_with_both_sizes(void **state
 	(void)state;
 	a_process("unlimited", 0, NO_CAPS, 900);
 	huge_smaps();
-	out = explain((struct mrg_explain_opts){
-		.error = EINVAL, .addr = 0x7f0000000000, .length = 34ull << 20,
-		.max_mr_size = 1 << 20 });
+	out = explain((struct mrg_explain_opts){ .error = EINVAL,
+						 .addr = 0x7f0000000000,
+						 .length = 34ull << 20,
+						 .max_mr_size = 1 << 20 });
 	assert_is(&out, MRG_CAUSE_HUGE_PAGE, MRG_IS);
 	assert_non_null(strstr(of(&out, MRG_CAUSE_HUGE_PAGE)->text, "1 MiB"));
 	assert_non_null(strstr(of(&out, MRG_CAUSE_HUGE_PAGE)->text, "2 MiB"));
@@ -358,27 +370,28 @@ static void huge_pages_of_512_mib_are_judged_as_such(void **state)
 
 	(void)state;
 	a_process("unlimited", 0, NO_CAPS, 900);
-	out = explain((struct mrg_explain_opts){
-		.error = EINVAL, .addr = 0x400026200000, .length = 10485760,
-		.page_size = 512ull << 20 });
+	out = explain((struct mrg_explain_opts){ .error = EINVAL,
+						 .addr = 0x400026200000,
+						 .length = 10485760,
+						 .page_size = 512ull << 20 });
 	assert_is(&out, MRG_CAUSE_HUGE_PAGE, MRG_IS);
 	assert_non_null(strstr(out.summary, "512 MiB"));
 }
 
-static void assert_says(const struct mrg_explanation *explanation,
-			enum mrg_cause cause, const char *words)
+static void assert_says(const struct mrg_explanation *explanation, enum mrg_cause cause,
+			const char *words)
 {
 	const struct mrg_finding *finding = of(explanation, cause);
 
 	if (!strstr(finding->text, words) && !strstr(finding->remedy, words))
-		fail_msg("\"%s\" is neither in \"%s\" nor in \"%s\"", words,
-			 finding->text, finding->remedy);
+		fail_msg("\"%s\" is neither in \"%s\" nor in \"%s\"", words, finding->text,
+			 finding->remedy);
 }
 
 static struct mrg_explanation efault_at(uint64_t addr, uint64_t length)
 {
-	return explain((struct mrg_explain_opts){ .error = EFAULT, .addr = addr,
-						  .length = length });
+	return explain(
+		(struct mrg_explain_opts){ .error = EFAULT, .addr = addr, .length = length });
 }
 
 /* A process with CUDA: what cudaMalloc() gives is in no line of maps. */
@@ -386,7 +399,8 @@ static void a_gpu_process(const char *modules)
 {
 	a_process("unlimited", 0, NO_CAPS, 900);
 	write_file("modules", modules);
-	write_file("4711/maps",
+	write_file(
+		"4711/maps",
 		"7f0000000000-7f0000010000 rw-p 00000000 00:00 0 \n"
 		"7f0000100000-7f0000200000 ---p 00000000 00:00 0 \n"
 		"7f0000300000-7f0000400000 rw-s 00000000 00:06 1 /dev/nvidia-uvm\n"
@@ -409,7 +423,8 @@ static void an_unmapped_address_of_a_gpu_process_may_be_a_device_pointer(void **
 	out = efault_at(0x7f0000100000, 1 << 20);
 	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_MAY_BE);
 	assert_says(&out, MRG_CAUSE_HOLE, "PROT_NONE");
-	assert_says(&out, MRG_CAUSE_DEVICE_MEMORY, "gpuDirectRDMACapable (cannot be set afterwards)");
+	assert_says(&out, MRG_CAUSE_DEVICE_MEMORY,
+		    "gpuDirectRDMACapable (cannot be set afterwards)");
 	/* One that runs out of ordinary memory is none. */
 	out = efault_at(0x7f0000008000, 1 << 20);
 	assert_is(&out, MRG_CAUSE_HOLE, MRG_IS);
@@ -449,7 +464,8 @@ static void a_device_mapping_is_named_with_the_state_of_peermem(void **state)
 static void huge_pages_are_not_ruled_out_without_an_address(void **state)
 {
 	struct mrg_explanation out;
-	struct mrg_explain_opts opts = { .error = EINVAL, .length = 4ull << 20,
+	struct mrg_explain_opts opts = { .error = EINVAL,
+					 .length = 4ull << 20,
 					 .page_size = 2ull << 20 };
 
 	(void)state;
@@ -473,8 +489,10 @@ static void huge_pages_are_not_ruled_out_without_an_address(void **state)
 static void mrg_reg_is_no_remedy_where_it_refuses_as_well(void **state)
 {
 	struct mrg_explanation out;
-	struct mrg_explain_opts opts = { .error = EINVAL, .addr = 0x7f0000000000,
-					 .length = 34ull << 20, .max_mr_size = 1 << 20 };
+	struct mrg_explain_opts opts = { .error = EINVAL,
+					 .addr = 0x7f0000000000,
+					 .length = 34ull << 20,
+					 .max_mr_size = 1 << 20 };
 
 	(void)state;
 	a_process("unlimited", 0, NO_CAPS, 900);
@@ -506,16 +524,21 @@ static void a_dmabuf_that_is_too_short_is_told_in_bytes(void **state)
 
 	(void)state;
 	a_process("unlimited", 0, NO_CAPS, 900);
-	out = dmabuf((struct mrg_explain_opts){
-		.error = EINVAL, .addr = 0x12397fd5800, .length = 1916853120,
-		.offset = 0x7d5800, .dmabuf_size = 20971520, .max_mr_size = 64 * GIB });
+	out = dmabuf((struct mrg_explain_opts){ .error = EINVAL,
+						.addr = 0x12397fd5800,
+						.length = 1916853120,
+						.offset = 0x7d5800,
+						.dmabuf_size = 20971520,
+						.max_mr_size = 64 * GIB });
 	assert_is(&out, MRG_CAUSE_DMABUF_SIZE, MRG_IS);
 	assert_is(&out, MRG_CAUSE_PAGE_OFFSET, MRG_IS_NOT);
 	assert_non_null(strstr(out.summary, "holds 20971520 bytes"));
 	assert_says(&out, MRG_CAUSE_DMABUF_SIZE, "chunk by chunk");
-	out = dmabuf((struct mrg_explain_opts){
-		.error = EINVAL, .addr = 0x7f00dead0200, .length = 0x3000,
-		.dmabuf_size = 1 << 20, .max_mr_size = 64 * GIB });
+	out = dmabuf((struct mrg_explain_opts){ .error = EINVAL,
+						.addr = 0x7f00dead0200,
+						.length = 0x3000,
+						.dmabuf_size = 1 << 20,
+						.max_mr_size = 64 * GIB });
 	assert_is(&out, MRG_CAUSE_DMABUF_SIZE, MRG_IS_NOT);
 	assert_is(&out, MRG_CAUSE_PAGE_OFFSET, MRG_IS);
 	assert_non_null(strstr(out.summary, "at byte 0x200"));
@@ -553,8 +576,9 @@ static void lack_of_dmabuf_mrs_and_the_exporters_refusal_are_causes(void **state
 
 static void malformed_questions_are_refused(void **state)
 {
-	struct mrg_explain_opts good = { .size = sizeof(good), .error = ENOMEM,
-					 .pid = PID, .proc = root };
+	struct mrg_explain_opts good = {
+		.size = sizeof(good), .error = ENOMEM, .pid = PID, .proc = root
+	};
 	struct mrg_explain_opts opts = good;
 	struct mrg_explanation out;
 
@@ -597,11 +621,11 @@ static void a_process_that_cannot_be_read_is_not_told_missing(void **state)
 static void ones_own_process_can_be_asked_about(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	char *area = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct mrg_explain_opts opts = { .size = sizeof(opts), .error = EFAULT,
-					 .addr = (uintptr_t)area,
-					 .length = 3 * page };
+	char *area =
+		mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mrg_explain_opts opts = {
+		.size = sizeof(opts), .error = EFAULT, .addr = (uintptr_t)area, .length = 3 * page
+	};
 	struct mrg_explanation out;
 
 	(void)state;
@@ -620,8 +644,7 @@ static void names_can_be_read_back(void **state)
 
 	(void)state;
 	for (int i = 0; i <= MRG_CALL_MADVISE; i++) {
-		assert_int_equal(mrg_call_parse(mrg_call_name((enum mrg_call)i),
-						&call), 0);
+		assert_int_equal(mrg_call_parse(mrg_call_name((enum mrg_call)i), &call), 0);
 		assert_int_equal(call, i);
 	}
 	assert_int_equal(mrg_call_parse("ibv_post_send", &call), -EINVAL);

@@ -16,7 +16,7 @@
 static struct ibv_device device = { .name = "fake0" };
 static struct ibv_context context = { .device = &device };
 static struct ibv_pd pd = { .context = &context };
-static int answer;	/* to fd -1 */
+static int answer; /* to fd -1 */
 static int asked, held;
 
 struct ibv_device **ibv_get_device_list(int *count)
@@ -74,8 +74,8 @@ int ibv_dealloc_pd(struct ibv_pd *from)
 	return 0;
 }
 
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *from, uint64_t offset, size_t length,
-				 uint64_t iova, int fd, int access)
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *from, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
 {
 	(void)offset, (void)length, (void)iova, (void)access;
 	assert_ptr_equal(from, &pd);
@@ -87,8 +87,9 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *from, uint64_t offset, size_t le
 
 static struct mrg_explanation explain(enum mrg_call call, int error)
 {
-	const struct mrg_explain_opts opts = { .size = sizeof(opts), .call = call,
-					       .error = error, .device = "fake0" };
+	const struct mrg_explain_opts opts = {
+		.size = sizeof(opts), .call = call, .error = error, .device = "fake0"
+	};
 	struct mrg_explanation explanation;
 
 	asked = 0;
@@ -97,8 +98,7 @@ static struct mrg_explanation explain(enum mrg_call call, int error)
 	return explanation;
 }
 
-static enum mrg_likelihood of(const struct mrg_explanation *explanation,
-			      enum mrg_cause cause)
+static enum mrg_likelihood of(const struct mrg_explanation *explanation, enum mrg_cause cause)
 {
 	for (int i = 0; i < MRG_CAUSES; i++)
 		if (explanation->findings[i].cause == cause)

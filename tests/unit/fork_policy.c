@@ -56,8 +56,8 @@ static void vmas_are_cut_only_where_marks_are_asked_for_and_taken(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		assert_int_equal(mrg_fork_predict(rows[i].kernel, rows[i].init,
-						  rows[i].env, rows[i].rdma_core),
+		assert_int_equal(mrg_fork_predict(rows[i].kernel, rows[i].init, rows[i].env,
+						  rows[i].rdma_core),
 				 rows[i].mode);
 }
 
@@ -200,8 +200,7 @@ static void the_library_in_use_is_recognized(void **state)
 	(void)state;
 	assert_int_equal(mrg_fork_query(&info), 0);
 	assert_in_range(info.rdma_core, 17, 999);
-	assert_int_equal(info.kernel == MRG_KERNEL_UNREACHED,
-			 info.netlink_error != 0);
+	assert_int_equal(info.kernel == MRG_KERNEL_UNREACHED, info.netlink_error != 0);
 }
 
 int main(void)

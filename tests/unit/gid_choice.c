@@ -6,8 +6,8 @@
 
 static struct mrg_error error;
 
-static int choose_of(const char *device, const char *const *peers, size_t count,
-		     uint32_t flags, struct mrg_gid_choice *choice)
+static int choose_of(const char *device, const char *const *peers, size_t count, uint32_t flags,
+		     struct mrg_gid_choice *choice)
 {
 	const struct mrg_gid_opts opts = { .size = sizeof(opts), .flags = flags };
 	struct mrg_gid_facts *facts;
@@ -78,7 +78,8 @@ static void a_bridge_of_containers_loses_to_a_card(void **state)
 	put_gid("rxe0", 1, "192.168.7.3", V2, "eth0");
 	assert_int_equal(index_for("rxe0", NULL), 1);
 	put("default via 192.168.7.1 dev eth0 src 192.168.7.3\n"
-	    "172.17.0.0/16 dev docker0 src 172.17.0.1", "/.mrguard/routes");
+	    "172.17.0.0/16 dev docker0 src 172.17.0.1",
+	    "/.mrguard/routes");
 	assert_int_equal(index_for("rxe0", "10.1.1.1"), 1);
 }
 
@@ -183,7 +184,8 @@ static void a_policy_rule_for_the_source_address_counts(void **state)
 	(void)state;
 	put_rails();
 	put("default via 10.16.0.254 dev eth10 src 10.16.0.1\n"
-	    "default via 10.113.7.1 dev eth7 table 107 from 10.113.7.2", "/.mrguard/routes");
+	    "default via 10.113.7.1 dev eth7 table 107 from 10.113.7.2",
+	    "/.mrguard/routes");
 	assert_int_equal(index_for("mlx5_7", "10.113.9.1"), 3);
 	assert_int_equal(index_for("mlx5_6", "10.113.9.1"), -ENETUNREACH);
 }

@@ -17,8 +17,8 @@
 
 #include <mrguard/gid.h>
 
-#define V1	"IB/RoCE v1"
-#define V2	"RoCE v2"
+#define V1 "IB/RoCE v1"
+#define V2 "RoCE v2"
 
 static char root[64];
 
@@ -30,8 +30,7 @@ static void make_way(char *path)
 	}
 }
 
-__attribute__((format(printf, 2, 3)))
-static void put(const char *text, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void put(const char *text, const char *format, ...)
 {
 	char path[512];
 	size_t length = (size_t)snprintf(path, sizeof(path), "%s", root);
@@ -66,11 +65,9 @@ static void put_gid(const char *device, int index, const char *address, const ch
 	text[39] = '\0';
 	put(text, "/sys/class/infiniband/%s/ports/1/gids/%d", device, index);
 	if (type)
-		put(type, "/sys/class/infiniband/%s/ports/1/gid_attrs/types/%d", device,
-		    index);
+		put(type, "/sys/class/infiniband/%s/ports/1/gid_attrs/types/%d", device, index);
 	if (netdev)
-		put(netdev, "/sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/%d", device,
-		    index);
+		put(netdev, "/sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/%d", device, index);
 }
 
 /* A card's netdev, or one without a card. */

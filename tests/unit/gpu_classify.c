@@ -35,8 +35,8 @@ static void classify(uint64_t addr, uint64_t length)
 
 static uint64_t pages(size_t bytes, int flags)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1,
+		       0);
 
 	return p == MAP_FAILED ? 0 : (uint64_t)(uintptr_t)p;
 }
@@ -311,7 +311,7 @@ static void each_failing_call_is_survived_without_a_leak(void **state)
 
 	(void)state;
 	for (size_t c = 0; c < 3; c++) {
-		for (int i = 1; ; i++) {
+		for (int i = 1;; i++) {
 			double_gpu.calls = 0;
 			double_gpu.fail_at = i;
 			double_gpu.fail_result = codes[c];
@@ -342,7 +342,10 @@ static void ranges_that_are_none_are_refused(void **state)
 
 static void options_that_are_not_known_are_refused(void **state)
 {
-	struct { struct mrg_gpu_opts o; uint64_t more; } opts = {
+	struct {
+		struct mrg_gpu_opts o;
+		uint64_t more;
+	} opts = {
 		.o = { .size = sizeof(opts) },
 	};
 	struct mrg_gpu *other = NULL;

@@ -8,8 +8,7 @@
 
 static struct mrg_gpu_list list;
 
-static void make_file(const char *root, const char *pci, const char *name,
-		      const char *text)
+static void make_file(const char *root, const char *pci, const char *name, const char *text)
 {
 	char path[256];
 	FILE *file;
@@ -130,7 +129,8 @@ static void without_device_nodes_the_driver_is_not_started(void **state)
 static void gpus_without_a_runtime_are_found_on_the_pci_bus(void **state)
 {
 	char root[] = "/tmp/mrguard-pci-XXXXXX", command[64];
-	struct mrg_gpu_opts opts = { .size = sizeof(opts), .sysfs = root,
+	struct mrg_gpu_opts opts = { .size = sizeof(opts),
+				     .sysfs = root,
 				     .flags = MRG_GPU_NO_CUDA };
 	struct mrg_gpu *gpu;
 

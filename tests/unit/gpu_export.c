@@ -46,8 +46,7 @@ static void refused(uint64_t addr, uint64_t length, int code, const char *word)
 	assert_int_equal(mrg_gpu_last_error(gpu, &error), 0);
 	assert_int_equal(error.code, code);
 	if (!strstr(error.cause, word) && !strstr(error.remedy, word))
-		fail_msg("neither \"%s\" nor \"%s\" has \"%s\"", error.cause,
-			 error.remedy, word);
+		fail_msg("neither \"%s\" nor \"%s\" has \"%s\"", error.cause, error.remedy, word);
 	assert_int_equal(unit_fds(), fds);
 	assert_int_equal(double_gpu.handles, 0);
 }
@@ -97,7 +96,8 @@ static void rounding_follows_the_page_size_of_the_host(void **state)
  * 4 KiB is refused, and so is an iova that does not keep the pointer's low 16
  * bits.  A buffer that begins inside one page and ends inside another:
  */
-static void on_pages_of_64_kib_an_export_is_whole_ones_and_the_iova_keeps_its_low_16_bits(void **state)
+static void
+on_pages_of_64_kib_an_export_is_whole_ones_and_the_iova_keeps_its_low_16_bits(void **state)
 {
 	struct mrg_gpu_opts opts = { .size = sizeof(opts), .page_size = 65536 };
 	uint64_t addr = double_alloc(DOUBLE_LEGACY, 20 * MIB, 0);
@@ -127,8 +127,7 @@ static struct unit_vmm equal_chunks(size_t count, uint64_t size)
 	struct unit_vmm vmm;
 
 	for (size_t i = 0; i < count; i++)
-		chunks[i] = (struct unit_chunk){ .size = size, .handle_types = 1,
-						 .rdma = true };
+		chunks[i] = (struct unit_chunk){ .size = size, .handle_types = 1, .rdma = true };
 	vmm = unit_vmm(chunks, count);
 	free(chunks);
 	return vmm;
@@ -180,8 +179,7 @@ static void a_hole_is_an_error_with_its_address(void **state)
 	char hole[32];
 
 	(void)state;
-	snprintf(hole, sizeof(hole), "0x%llx",
-		 (unsigned long long)(vmm.addr + 2 * MIB));
+	snprintf(hole, sizeof(hole), "0x%llx", (unsigned long long)(vmm.addr + 2 * MIB));
 	refused(vmm.addr, vmm.size, -EFAULT, hole);
 	refused(vmm.addr + 2 * MIB, 4096, -EFAULT, hole);
 	refused(vmm.addr + 4 * MIB, 3 * MIB, -EFAULT, "nothing is mapped");
@@ -231,8 +229,7 @@ static void a_gpu_that_does_not_do_rdma_to_vmm_memory_is_named(void **state)
 
 static void compressible_memory_never_reaches_the_driver(void **state)
 {
-	const struct unit_chunk chunk = { .size = 2 * MIB, .handle_types = 1,
-					  .compressed = true };
+	const struct unit_chunk chunk = { .size = 2 * MIB, .handle_types = 1, .compressed = true };
 	struct unit_vmm vmm = unit_vmm(&chunk, 1);
 
 	(void)state;
@@ -301,8 +298,8 @@ static void the_proprietary_kernel_modules_are_named(void **state)
 
 	(void)state;
 	double_gpu.attributes[0][CUDA_DEV_DMABUF] = 0;
-	refused(addr, MIB, -EOPNOTSUPP, access("/proc/driver/nvidia/version", F_OK) ?
-		"open kernel modules" : "");
+	refused(addr, MIB, -EOPNOTSUPP,
+		access("/proc/driver/nvidia/version", F_OK) ? "open kernel modules" : "");
 	double_free(addr);
 }
 
@@ -398,8 +395,9 @@ static void a_device_without_context_is_named_unless_one_may_be_made(void **stat
 {
 	uint64_t addr = double_alloc(DOUBLE_POOL, 2 * MIB, 1);
 	struct unit_vmm vmm;
-	const struct unit_chunk chunk = { .size = 2 * MIB, .handle_types = 1,
-					  .rdma = true, .device = 1 };
+	const struct unit_chunk chunk = {
+		.size = 2 * MIB, .handle_types = 1, .rdma = true, .device = 1
+	};
 	struct mrg_gpu *active;
 
 	(void)state;
@@ -424,7 +422,7 @@ static void each_failing_call_is_survived_without_a_leak(void **state)
 	int fds = unit_fds(), ret;
 
 	(void)state;
-	for (int i = 1; ; i++) {
+	for (int i = 1;; i++) {
 		double_gpu.calls = 0;
 		double_gpu.fail_at = i;
 		double_gpu.fail_result = GPU_UNKNOWN;

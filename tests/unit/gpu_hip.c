@@ -12,7 +12,7 @@
 
 #include "gpu/vmm.h"
 
-#define ROCM(major, minor) ((major) * 10000000 + (minor) * 100000 + 1)
+#define ROCM(major, minor) ((major)*10000000 + (minor)*100000 + 1)
 
 static const int releases[] = { ROCM(5, 7), ROCM(6, 4), ROCM(7, 0), ROCM(7, 1) };
 #define RELEASES (sizeof(releases) / sizeof(releases[0]))
@@ -39,8 +39,8 @@ static void classify(uint64_t addr, uint64_t length, enum mrg_mem_kind kind)
 {
 	assert_int_equal(mrg_gpu_classify(gpu, addr, length, &mem), 0);
 	if (mem.kind != kind)
-		fail_msg("release %d: %s, not %s", double_gpu.version,
-			 mrg_mem_kind_name(mem.kind), mrg_mem_kind_name(kind));
+		fail_msg("release %d: %s, not %s", double_gpu.version, mrg_mem_kind_name(mem.kind),
+			 mrg_mem_kind_name(kind));
 	mrg_mem_release(&mem);
 }
 
@@ -204,7 +204,8 @@ static void round_trip(int release, bool needs_open_fd)
 	assert_int_equal(gpu_window_open(gpu, GPU_HIP, key, -1, vmm.size, &window), 0);
 	for (size_t i = 0; i < mem.count; i++) {
 		assert_int_equal(gpu_export_chunk(gpu, GPU_HIP, mem.chunks[i].addr,
-						      mem.chunks[i].id, &fd), 0);
+						  mem.chunks[i].id, &fd),
+				 0);
 		assert_int_equal(gpu_window_add(&window, fd, mem.chunks[i].size), 0);
 	}
 	assert_int_equal(gpu_window_settle(&window), 0);

@@ -39,21 +39,24 @@ static struct guard_finding judge(struct guard_request req)
 
 static struct guard_request dmabuf(uint64_t iova, uint64_t length)
 {
-	return (struct guard_request){ .call = GUARD_REG_DMABUF_MR, .fd = 5,
-				       .iova = iova, .length = length };
+	return (struct guard_request){
+		.call = GUARD_REG_DMABUF_MR, .fd = 5, .iova = iova, .length = length
+	};
 }
 
 static struct guard_request memory(uint64_t addr, uint64_t length)
 {
-	return (struct guard_request){ .call = GUARD_REG_MR, .fd = -1, .addr = addr,
-				       .iova = addr, .length = length };
+	return (struct guard_request){
+		.call = GUARD_REG_MR, .fd = -1, .addr = addr, .iova = addr, .length = length
+	};
 }
 
-#define assert_found(f, v, g) do {				\
-	struct guard_finding f_ = (f);				\
-	assert_int_equal(f_.verdict, v);			\
-	assert_int_equal(f_.grounds, g);			\
-} while (0)
+#define assert_found(f, v, g)                    \
+	do {                                     \
+		struct guard_finding f_ = (f);   \
+		assert_int_equal(f_.verdict, v); \
+		assert_int_equal(f_.grounds, g); \
+	} while (0)
 
 static void contiguous(uint64_t addr)
 {
@@ -106,8 +109,7 @@ static void without_the_module_it_is_unknown_and_the_reason_says_so(void **state
 {
 	(void)state;
 	host.module_error = -ENOENT;
-	assert_found(judge(dmabuf(0x700000000000, 12 * GIB)), MRG_VERDICT_UNKNOWN,
-		     GUARD_NO_MODULE);
+	assert_found(judge(dmabuf(0x700000000000, 12 * GIB)), MRG_VERDICT_UNKNOWN, GUARD_NO_MODULE);
 	assert_found(judge(dmabuf(0x700000000000, GIB)), MRG_SAFE, GUARD_ONE_WINDOW);
 }
 
@@ -149,8 +151,7 @@ static void what_the_kernel_refuses_is_left_to_it(void **state)
 	req.offset = 0x10;
 	assert_found(judge(req), MRG_REFUSED, GUARD_KERNEL_REFUSES);
 	assert_found(judge(dmabuf(0, 0)), MRG_REFUSED, GUARD_KERNEL_REFUSES);
-	assert_found(judge(memory(UINT64_MAX - 4095, 2 * 4096)), MRG_REFUSED,
-		     GUARD_KERNEL_REFUSES);
+	assert_found(judge(memory(UINT64_MAX - 4095, 2 * 4096)), MRG_REFUSED, GUARD_KERNEL_REFUSES);
 }
 
 /* smaps of one VMA over the range. */
@@ -162,7 +163,8 @@ static void set_smaps(uint64_t start, uint64_t end, const char *flags)
 	snprintf(path, sizeof(path), "%s/self/smaps", host.proc);
 	f = fopen(path, "w");
 	assert_non_null(f);
-	fprintf(f, "%llx-%llx rw-p 00000000 00:00 0 \nSize: 4 kB\nKernelPageSize: 4 kB\nVmFlags: rd wr %s\n",
+	fprintf(f,
+		"%llx-%llx rw-p 00000000 00:00 0 \nSize: 4 kB\nKernelPageSize: 4 kB\nVmFlags: rd wr %s\n",
 		(unsigned long long)start, (unsigned long long)end, flags);
 	fclose(f);
 }
@@ -178,8 +180,7 @@ static void huge_pages_are_unknown(void **state)
 {
 	(void)state;
 	set_smaps(0x700000000000, 0x700000000000 + 12 * GIB, "ht");
-	assert_found(judge(memory(0x700000000000, 12 * GIB)), MRG_VERDICT_UNKNOWN,
-		     GUARD_MAY_JOIN);
+	assert_found(judge(memory(0x700000000000, 12 * GIB)), MRG_VERDICT_UNKNOWN, GUARD_MAY_JOIN);
 }
 
 /* With another iova the range is still looked at where it is. */

@@ -23,8 +23,8 @@ static struct guard_state *state;
 
 static int set_up(void **arg)
 {
-	static const char *const names[] = { GUARD_ENV, GUARD_ENV_UNKNOWN,
-					     GUARD_ENV_REPORT, GUARD_ENV_FORMAT };
+	static const char *const names[] = { GUARD_ENV, GUARD_ENV_UNKNOWN, GUARD_ENV_REPORT,
+					     GUARD_ENV_FORMAT };
 
 	(void)arg;
 	for (size_t i = 0; i < 4; i++)
@@ -64,8 +64,9 @@ static char *written(void (*report)(struct guard_text *, const struct guard_stat
 static void list(size_t count)
 {
 	for (size_t i = 1; i <= count; i++) {
-		struct guard_record record = { .length = 4096, .number = (uint32_t)i,
-					       .path = GUARD_DMABUF, .iova = i << 12 };
+		struct guard_record record = {
+			.length = 4096, .number = (uint32_t)i, .path = GUARD_DMABUF, .iova = i << 12
+		};
 
 		guard_count(&state->made[GUARD_DMABUF][MRG_SAFE], 4096);
 		assert_true(guard_put(state, (void *)(uintptr_t)(0x1000 + i * 96), &record));
@@ -111,8 +112,7 @@ static void json_parses_whatever_is_in_it(void **arg)
 	assert_int_equal(number(root, "live"), 200);
 	assert_int_equal(json_array_size(json_object_get(root, "mrs")), 200);
 	assert_int_equal(json_array_size(json_object_get(root, "events")), 1);
-	assert_string_equal(json_string_value(json_object_get(root, "schema")),
-			    "mrguard.run/1");
+	assert_string_equal(json_string_value(json_object_get(root, "schema")), "mrguard.run/1");
 	json_decref(root);
 	free(content);
 }
@@ -175,8 +175,12 @@ static void sizes_are_cut_not_rounded(void **arg)
 		uint64_t bytes;
 		const char *want;
 	} cases[] = {
-		{ 0, "0 B" }, { 1023, "1023 B" }, { 1024, "1 KiB" }, { 1536, "1.5 KiB" },
-		{ 12ULL << 30, "12 GiB" }, { (12ULL << 30) - 1, "11.9 GiB" },
+		{ 0, "0 B" },
+		{ 1023, "1023 B" },
+		{ 1024, "1 KiB" },
+		{ 1536, "1.5 KiB" },
+		{ 12ULL << 30, "12 GiB" },
+		{ (12ULL << 30) - 1, "11.9 GiB" },
 		{ UINT64_MAX, "15.9 EiB" },
 	};
 	static struct guard_text text;

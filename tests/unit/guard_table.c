@@ -12,9 +12,9 @@
 /* The guard is a library of its own, with nothing exported. */
 #include "guard/table.c"
 
-#define MRS	2000
-#define ROUNDS	200000
-#define THREADS	16
+#define MRS 2000
+#define ROUNDS 200000
+#define THREADS 16
 
 static struct guard_state *state;
 
@@ -172,16 +172,15 @@ static void threads_do_not_lose_each_others(void **arg)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_put_is_found_until_it_is_taken,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(an_mr_that_does_not_go_is_there_again,
-						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_put_is_found_until_it_is_taken, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(an_mr_that_does_not_go_is_there_again, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_pointer_that_comes_again_takes_its_own_place,
 						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_full_set_says_so_and_takes_the_place_of_what_is_gone,
-						set_up, tear_down),
-		cmocka_unit_test_setup_teardown(threads_do_not_lose_each_others,
-						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			a_full_set_says_so_and_takes_the_place_of_what_is_gone, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(threads_do_not_lose_each_others, set_up, tear_down),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

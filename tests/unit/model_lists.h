@@ -103,8 +103,7 @@ static inline bool sample_valid(const struct sample *s)
 	size_t i;
 
 	for (i = 0; i < s->count; i++)
-		if (!s->sg[i].len || s->sg[i].len > UINT32_MAX ||
-		    (s->sg[i].addr & in_page) ||
+		if (!s->sg[i].len || s->sg[i].len > UINT32_MAX || (s->sg[i].addr & in_page) ||
 		    (i + 1 < s->count && (s->sg[i].len & in_page)) ||
 		    s->sg[i].addr + s->sg[i].len - 1 < s->sg[i].addr)
 			return false;
@@ -119,8 +118,8 @@ static inline void sample_print(const struct sample *s)
 {
 	size_t i;
 
-	printf("# iova 0x%" PRIx64 " offset 0x%" PRIx64 " length 0x%" PRIx64
-	       " host page 0x%" PRIx64 " device pages 0x%" PRIx64 ", list:\n",
+	printf("# iova 0x%" PRIx64 " offset 0x%" PRIx64 " length 0x%" PRIx64 " host page 0x%" PRIx64
+	       " device pages 0x%" PRIx64 ", list:\n",
 	       s->iova, s->offset, s->length, s->page_size, s->bitmap);
 	for (i = 0; i < s->count; i++)
 		printf("#   0x%" PRIx64 " 0x%" PRIx64 "\n", s->sg[i].addr, s->sg[i].len);
@@ -130,7 +129,7 @@ static inline void sample_print(const struct sample *s)
 static inline uint64_t random_length(struct random *r, uint64_t page_size)
 {
 	static const uint64_t usual[] = {
-		0x1000, 0x2000, 0x10000, 0x200000, 0x40000000, 0x7ffff000,
+		0x1000,	    0x2000,	0x10000,    0x200000,	0x40000000, 0x7ffff000,
 		0x80000000, 0x80001000, 0xc0000000, 0xffffe000, 0xfffff000,
 	};
 	uint64_t len;
@@ -147,8 +146,7 @@ static inline uint64_t random_length(struct random *r, uint64_t page_size)
  * Bytes from @va to a boundary that a large page could have, or any length.
  * @wide: a page of 4 GiB or more must stay possible
  */
-static inline uint64_t random_run(struct random *r, uint64_t va, uint64_t page_size,
-				  bool wide)
+static inline uint64_t random_run(struct random *r, uint64_t va, uint64_t page_size, bool wide)
 {
 	uint64_t to = 1ULL << random_between(r, wide ? 32 : 12, 35), len;
 
@@ -178,22 +176,21 @@ static inline unsigned int random_difference(struct random *r, bool wide)
 }
 
 /* Adds one run at @va, cut into entries; returns its length. */
-static inline uint64_t add_run(struct sample *s, struct random *r, uint64_t va,
-			       unsigned int k, bool wide)
+static inline uint64_t add_run(struct sample *s, struct random *r, uint64_t va, unsigned int k,
+			       bool wide)
 {
 	uint64_t addr = random_addr(r, va, k) & ~(s->page_size - 1);
 	uint64_t len = random_run(r, va, s->page_size, wide), done = 0, part;
 	bool own_lengths = one_in(r, 2);
 
 	if (s->count && one_in(r, 8))
-		addr = s->sg[random_below(r, s->count)].addr;	/* mapped twice */
+		addr = s->sg[random_below(r, s->count)].addr; /* mapped twice */
 	if (s->count && !(s->sg[s->count - 1].addr + s->sg[s->count - 1].len))
-		addr = 0;	/* goes on after 2^64, which is a break */
+		addr = 0; /* goes on after 2^64, which is a break */
 	else if (one_in(r, 16))
 		addr = -len;
 	while (done < len && s->count < LIST_MAX_ENTRIES) {
-		part = own_lengths ? random_length(r, s->page_size) :
-				     0x100000000ULL - s->page_size;
+		part = own_lengths ? random_length(r, s->page_size) : 0x100000000ULL - s->page_size;
 		if (part > len - done)
 			part = len - done;
 		if (addr + done + part - 1 < addr + done)
@@ -236,8 +233,8 @@ static inline void draw_list(struct sample *s, struct random *r)
 	unsigned int k = random_difference(r, wide), runs = random_between(r, 1, 4);
 	uint64_t base, va;
 
-	base = (random_next(r) >> random_between(r, 1, 20)) &
-	       (~0ULL << random_between(r, 12, 36)) & ~(s->page_size - 1);
+	base = (random_next(r) >> random_between(r, 1, 20)) & (~0ULL << random_between(r, 12, 36)) &
+	       ~(s->page_size - 1);
 	for (va = base; runs-- && s->count < LIST_MAX_ENTRIES;
 	     k = one_in(r, 2) ? k : random_difference(r, wide))
 		va += add_run(s, r, va, k, wide);
@@ -263,8 +260,8 @@ static inline bool bound_blocks(struct sample *s, enum mrg_walk walk, uint64_t m
 }
 
 /* A valid sample that @walk covers in at most @most blocks. */
-static inline void sample_draw(struct sample *s, struct random *r,
-			       uint64_t page_size, enum mrg_walk walk, uint64_t most)
+static inline void sample_draw(struct sample *s, struct random *r, uint64_t page_size,
+			       enum mrg_walk walk, uint64_t most)
 {
 	do {
 		memset(s, 0, sizeof(*s));
@@ -278,11 +275,10 @@ static inline void sample_draw(struct sample *s, struct random *r,
 
 typedef bool (*sample_fails)(const struct sample *s, void *arg);
 
-static inline bool try_smaller(struct sample *s, const struct sample *smaller,
-			       sample_fails fails, void *arg)
+static inline bool try_smaller(struct sample *s, const struct sample *smaller, sample_fails fails,
+			       void *arg)
 {
-	if (!memcmp(s, smaller, sizeof(*s)) || !sample_valid(smaller) ||
-	    !fails(smaller, arg))
+	if (!memcmp(s, smaller, sizeof(*s)) || !sample_valid(smaller) || !fails(smaller, arg))
 		return false;
 	*s = *smaller;
 	return true;
@@ -314,8 +310,7 @@ static inline void fill_up(struct sample *s, size_t i)
 }
 
 /* One way to make entry @i, or the range, simpler. */
-static inline void simplify(struct sample *s, size_t i, unsigned int how,
-			    uint64_t bit)
+static inline void simplify(struct sample *s, size_t i, unsigned int how, uint64_t bit)
 {
 	switch (how) {
 	case 0:
@@ -349,7 +344,7 @@ static inline void simplify(struct sample *s, size_t i, unsigned int how,
 	case 9:
 		fill_up(s, i);
 		break;
-	case 10:	/* what comes before the range */
+	case 10: /* what comes before the range */
 		if (s->count > 1 && s->offset >= s->sg[0].len) {
 			s->offset -= s->sg[0].len;
 			drop_entry(s, 0);

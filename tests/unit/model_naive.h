@@ -66,8 +66,7 @@ static inline unsigned int naive_bits_per(uint64_t x)
 }
 
 /* ib_umem_find_best_pgsz(); @runs: as of 486055f5e09d, else as before */
-static inline uint64_t naive_pick(const struct naive_umem *umem, uint64_t bitmap,
-				  bool runs)
+static inline uint64_t naive_pick(const struct naive_umem *umem, uint64_t bitmap, bool runs)
 {
 	uint64_t virt = umem->iova, va = virt, mask = 0, base = ~0ULL, len = 0, bit;
 	uint64_t pgoff = umem->address & (umem->page_size - 1);
@@ -131,7 +130,7 @@ struct naive_iter {
 	size_t sg;
 	size_t nents;
 	uint32_t advance;
-	uint64_t numblocks;	/* 0 with walks that do not count */
+	uint64_t numblocks; /* 0 with walks that do not count */
 	bool counts;
 	uint64_t addr;
 };
@@ -216,11 +215,11 @@ static inline bool naive_next(struct naive_iter *it, uint64_t *addr)
 
 struct naive_result {
 	uint64_t page;
-	uint64_t blocks;	/* that the MR has */
-	uint64_t given;		/* by the walk, at most @blocks */
+	uint64_t blocks; /* that the MR has */
+	uint64_t given; /* by the walk, at most @blocks */
 	bool endless;
 	uint64_t wrong;
-	uint64_t first_wrong;	/* offset, MRG_NO_OFFSET if none */
+	uint64_t first_wrong; /* offset, MRG_NO_OFFSET if none */
 };
 
 static inline bool naive_same_place(const struct naive_iter *a, const struct naive_iter *b)
@@ -252,8 +251,8 @@ static inline bool naive_endless(struct naive_iter it)
 }
 
 /* @addrs: room for @cap addresses */
-static inline void naive_run(const struct sample *s, enum mrg_walk walk,
-			     uint64_t *addrs, size_t cap, struct naive_result *res)
+static inline void naive_run(const struct sample *s, enum mrg_walk walk, uint64_t *addrs,
+			     size_t cap, struct naive_result *res)
 {
 	bool runs = walk != MRG_WALK_PER_ENTRY && walk != MRG_WALK_PER_ENTRY_NARROW;
 	struct naive_umem umem;

@@ -61,8 +61,8 @@ static void put_nic(const char *name, const char *where, int node)
 	link_to(link, path);
 }
 
-#define PORT0	"pci0000:00/0000:00:01.0"
-#define SWITCH0	PORT0 "/0000:01:00.0"
+#define PORT0 "pci0000:00/0000:00:01.0"
+#define SWITCH0 PORT0 "/0000:01:00.0"
 
 static const char *const devices[] = { "far", "node", "root", "switch", "gone" };
 
@@ -73,7 +73,7 @@ static int make_host(void **state)
 	if (!mkdtemp(root))
 		return -1;
 	make_dirs("/sys/bus/pci/devices");
-	put_function(SWITCH0 "/0000:02:00.0/0000:03:00.0", 0);	/* the GPU */
+	put_function(SWITCH0 "/0000:02:00.0/0000:03:00.0", 0); /* the GPU */
 	put_nic("switch", SWITCH0 "/0000:02:01.0/0000:04:00.0", 0);
 	put_nic("root", PORT0 "/0000:01:00.1", 0);
 	put_nic("node", "pci0000:20/0000:20:01.0/0000:21:00.0", 0);
@@ -93,8 +93,8 @@ static int remove_host(void **state)
 static void nics_come_by_their_distance_to_a_gpu(void **state)
 {
 	static const enum mrg_distance want[] = {
-		MRG_DISTANCE_SWITCH, MRG_DISTANCE_ROOT, MRG_DISTANCE_NODE, MRG_DISTANCE_FAR,
-		MRG_DISTANCE_UNKNOWN,
+		MRG_DISTANCE_SWITCH, MRG_DISTANCE_ROOT,	   MRG_DISTANCE_NODE,
+		MRG_DISTANCE_FAR,    MRG_DISTANCE_UNKNOWN,
 	};
 	static const char *const names[] = { "switch", "root", "node", "far", "gone" };
 	const struct mrg_near_place gpu = { .pci = "0000:03:00.0", .node = -1 };

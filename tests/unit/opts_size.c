@@ -26,7 +26,7 @@
 #include <mrguard/share.h>
 #include <mrguard/vma.h>
 
-#define LONGEST 4096	/* as <mrguard/common.h> says */
+#define LONGEST 4096 /* as <mrguard/common.h> says */
 
 static const struct mrg_sg sg = { 1ull << 32, 1 << 20 };
 
@@ -121,7 +121,7 @@ static const struct {
 	const char *name;
 	int (*call)(const void *opts);
 	size_t size;
-	bool zero_will_do;	/* all defaults, on any host */
+	bool zero_will_do; /* all defaults, on any host */
 } calls[] = {
 	{ "plan", plan, sizeof(struct mrg_plan_opts), true },
 	{ "vma", vma, sizeof(struct mrg_vma_opts), true },
@@ -140,8 +140,7 @@ static char *zeros_at_the_edge(size_t bytes, char **map)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), room = 2 * page;
 
-	*map = mmap(NULL, room + page, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	*map = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(*map, MAP_FAILED);
 	assert_int_equal(mprotect(*map + room, page, PROT_NONE), 0);
 	return *map + room - bytes;

@@ -11,9 +11,9 @@
 
 #include <mrguard/path.h>
 
-#define ETHERNET	2
-#define INFINIBAND	1
-#define REMOTE		6	/* IBV_ACCESS_REMOTE_WRITE | _READ */
+#define ETHERNET 2
+#define INFINIBAND 1
+#define REMOTE 6 /* IBV_ACCESS_REMOTE_WRITE | _READ */
 
 static struct mrg_desc_device local_devices[4], remote_devices[4];
 static struct mrg_desc_share hip = { MRG_PROTO_HIP_IPC, (uint8_t *)"h", 1 };
@@ -26,16 +26,24 @@ static int set_up(void **state)
 	(void)state;
 	unsetenv("MRGUARD_PROTOCOLS");
 	for (int i = 0; i < 4; i++) {
-		local_devices[i] = (struct mrg_desc_device){ .link_layer = ETHERNET, .port = 1,
+		local_devices[i] = (struct mrg_desc_device){ .link_layer = ETHERNET,
+							     .port = 1,
 							     .access = REMOTE };
 		local_devices[i].name[0] = (char)('a' + i);
 		remote_devices[i] = local_devices[i];
 	}
-	local = (struct mrg_descriptor){ .length = 1, .boot = { 1 }, .host = "node",
-					 .devices = local_devices, .device_count = 1 };
-	remote = (struct mrg_descriptor){ .length = 1, .boot = { 1 }, .host = "node",
-					  .devices = remote_devices, .device_count = 1,
-					  .shares = &hip, .share_count = 1 };
+	local = (struct mrg_descriptor){ .length = 1,
+					 .boot = { 1 },
+					 .host = "node",
+					 .devices = local_devices,
+					 .device_count = 1 };
+	remote = (struct mrg_descriptor){ .length = 1,
+					  .boot = { 1 },
+					  .host = "node",
+					  .devices = remote_devices,
+					  .device_count = 1,
+					  .shares = &hip,
+					  .share_count = 1 };
 	memset(&path, 0, sizeof(path));
 	return 0;
 }
@@ -134,7 +142,8 @@ static int crosswise(void *arg, enum mrg_protocol protocol, const struct mrg_des
 
 static void rails_join_the_devices_between_which_there_is_a_route(void **state)
 {
-	const struct mrg_path_opts opts = { .size = sizeof(opts), .probe = crosswise,
+	const struct mrg_path_opts opts = { .size = sizeof(opts),
+					    .probe = crosswise,
 					    .bytes = 1 << 20 };
 
 	(void)state;
@@ -153,8 +162,9 @@ static void rails_join_the_devices_between_which_there_is_a_route(void **state)
 static void a_small_transfer_takes_the_nearest_device_and_a_large_one_all(void **state)
 {
 	static const uint32_t near[] = { 2, 3, 0, 1 };
-	struct mrg_path_opts opts = { .size = sizeof(opts), .near = near, .near_count = 4,
-				      .bytes = (1 << 20) - 1 };
+	struct mrg_path_opts opts = {
+		.size = sizeof(opts), .near = near, .near_count = 4, .bytes = (1 << 20) - 1
+	};
 
 	(void)state;
 	remote.boot[0] = 2;
@@ -220,7 +230,8 @@ static void mrs_without_remote_access_are_no_way(void **state)
 static void the_callers_order_is_kept(void **state)
 {
 	static const enum mrg_protocol order[] = { MRG_PROTO_VERBS, MRG_PROTO_HIP_IPC };
-	const struct mrg_path_opts opts = { .size = sizeof(opts), .order = order,
+	const struct mrg_path_opts opts = { .size = sizeof(opts),
+					    .order = order,
 					    .order_count = 2 };
 
 	(void)state;
@@ -232,7 +243,8 @@ static void the_callers_order_is_kept(void **state)
 static void the_environment_orders_and_excludes(void **state)
 {
 	static const enum mrg_protocol order[] = { MRG_PROTO_HIP_IPC };
-	const struct mrg_path_opts opts = { .size = sizeof(opts), .order = order,
+	const struct mrg_path_opts opts = { .size = sizeof(opts),
+					    .order = order,
 					    .order_count = 1 };
 
 	(void)state;
@@ -265,7 +277,8 @@ static void each_protocol_has_its_reason(void **state)
 	assert_int_equal(mrg_explain_path(&local, &remote, NULL, reasons, &path),
 			 MRG_PROTO_COUNT - 1);
 	assert_int_equal(reason_of(reasons, MRG_PROTO_HIP_IPC)->code, -EXDEV);
-	assert_non_null(strstr(reason_of(reasons, MRG_PROTO_HIP_IPC)->why, "01000000 and 02000000"));
+	assert_non_null(
+		strstr(reason_of(reasons, MRG_PROTO_HIP_IPC)->why, "01000000 and 02000000"));
 	assert_int_equal(reason_of(reasons, MRG_PROTO_CUDA_VMM)->code, -ENOPROTOOPT);
 	assert_int_equal(reason_of(reasons, MRG_PROTO_HOST_SHM)->code, -EPERM);
 	assert_int_equal(reason_of(reasons, MRG_PROTO_VERBS)->code, 0);

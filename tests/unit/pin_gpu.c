@@ -30,8 +30,9 @@ static int teardown(void **state)
 
 static void ask(uint64_t addr, uint64_t length)
 {
-	facts = (struct host_pin_facts){ .addr = addr, .length = length, .at = addr,
-				    .fault = PIN_UNMAPPED };
+	facts = (struct host_pin_facts){
+		.addr = addr, .length = length, .at = addr, .fault = PIN_UNMAPPED
+	};
 	host_pin_ask_gpu(gpu, &facts);
 	host_reg_words_pin(&facts, &words);
 }
@@ -75,10 +76,12 @@ static void cudaMalloc_memory_is_known_without_a_mapping(void **state)
 static void vmm_memory_is_told_with_its_chunks_and_its_flag(void **state)
 {
 	const struct unit_chunk flagged[] = {
-		{ .size = 20 * MIB, .rdma = true }, { .size = 20 * MIB, .rdma = true },
+		{ .size = 20 * MIB, .rdma = true },
+		{ .size = 20 * MIB, .rdma = true },
 	};
 	const struct unit_chunk mixed[] = {
-		{ .size = 20 * MIB, .rdma = true }, { .size = 20 * MIB },
+		{ .size = 20 * MIB, .rdma = true },
+		{ .size = 20 * MIB },
 	};
 	struct unit_vmm vmm = unit_vmm(flagged, 2);
 
@@ -131,6 +134,5 @@ int main(void)
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests_name("what drivers tell of a range", tests,
-					   NULL, NULL);
+	return cmocka_run_group_tests_name("what drivers tell of a range", tests, NULL, NULL);
 }

@@ -32,8 +32,8 @@ static void make(const struct mrg_sg *sg, size_t count, struct mrg_plan_opts opt
 	assert_int_equal(mrg_plan_make(sg, count, &opts, &plan), 0);
 }
 
-static void check_single(enum mrg_verdict verdict, uint32_t shift, uint64_t blocks,
-			 uint64_t wrong, uint64_t first_bad, uint64_t period)
+static void check_single(enum mrg_verdict verdict, uint32_t shift, uint64_t blocks, uint64_t wrong,
+			 uint64_t first_bad, uint64_t period)
 {
 	const struct mrg_outcome *o = mrg_plan_single(plan);
 
@@ -77,7 +77,7 @@ struct row {
 	uint64_t iova, addr;
 	uint32_t shift;
 	uint64_t blocks, wrong, first_bad, period;
-	size_t split;		/* MRs */
+	size_t split; /* MRs */
 };
 
 static const struct row rows[] = {
@@ -95,10 +95,10 @@ static void check_row(const struct row *row, enum mrg_walk walk)
 	struct mrg_plan_opts opts = { .iova = row->iova, .walk = walk, .max_page_shift = 63 };
 
 	make(&run, 1, opts);
-	check_single(row->wrong ? MRG_WRAPS : MRG_SAFE, row->shift, row->blocks,
-		     row->wrong, row->first_bad, row->period);
-	check_pieces(row->split > 1 ? MRG_STRATEGY_SPLIT : MRG_STRATEGY_NONE,
-		     row->split, row->split > 1 ? 2 * GiB : 12 * GiB);
+	check_single(row->wrong ? MRG_WRAPS : MRG_SAFE, row->shift, row->blocks, row->wrong,
+		     row->first_bad, row->period);
+	check_pieces(row->split > 1 ? MRG_STRATEGY_SPLIT : MRG_STRATEGY_NONE, row->split,
+		     row->split > 1 ? 2 * GiB : 12 * GiB);
 
 	opts.flags = MRG_PLAN_IOVA_FREE;
 	make(&run, 1, opts);
@@ -124,8 +124,9 @@ static void six_measured_rows_are_one_safe_mr_on_a_fixed_kernel(void **state)
 	for (i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct mrg_sg run = { rows[i].addr, 12 * GiB };
 
-		make(&run, 1, (struct mrg_plan_opts){ .iova = rows[i].iova,
-			.walk = MRG_WALK_EXACT, .max_page_shift = 63 });
+		make(&run, 1,
+		     (struct mrg_plan_opts){
+			     .iova = rows[i].iova, .walk = MRG_WALK_EXACT, .max_page_shift = 63 });
 		check_safe(rows[i].shift, rows[i].blocks);
 		check_pieces(MRG_STRATEGY_NONE, 1, 12 * GiB);
 	}
@@ -138,8 +139,8 @@ static void rebasing_moves_the_iova_by_bit_31(void **state)
 	size_t count;
 
 	(void)state;
-	make(&run, 1, (struct mrg_plan_opts){ .iova = 0x700000000000,
-		.strategy = MRG_STRATEGY_REBASE });
+	make(&run, 1,
+	     (struct mrg_plan_opts){ .iova = 0x700000000000, .strategy = MRG_STRATEGY_REBASE });
 	check_pieces(MRG_STRATEGY_REBASE, 1, 12 * GiB);
 	piece = mrg_plan_pieces(plan, &count);
 	assert_int_equal(piece->iova, 0x700080000000);
@@ -153,8 +154,8 @@ static void a_run_that_differs_in_bit_31_is_never_rebased(void **state)
 	struct mrg_sg run = { 0x100000000, 12 * GiB };
 
 	(void)state;
-	make(&run, 1, (struct mrg_plan_opts){ .iova = 0x700080000000,
-		.strategy = MRG_STRATEGY_REBASE });
+	make(&run, 1,
+	     (struct mrg_plan_opts){ .iova = 0x700080000000, .strategy = MRG_STRATEGY_REBASE });
 	check_pieces(MRG_STRATEGY_NONE, 1, 12 * GiB);
 	check_safe(31, 6);
 }
@@ -163,14 +164,17 @@ static void a_run_that_differs_in_bit_31_is_never_rebased(void **state)
 
 /* 8 GiB that an IOMMU or exporter cut below 4 GiB */
 static const struct mrg_sg a1[] = {
-	{ 0x1000000000, 0xfffff000 }, { 0x10fffff000, 0xfffff000 }, { 0x11ffffe000, 0x2000 },
+	{ 0x1000000000, 0xfffff000 },
+	{ 0x10fffff000, 0xfffff000 },
+	{ 0x11ffffe000, 0x2000 },
 };
 
 static void a1_wraps_at_limit_32(void **state)
 {
 	(void)state;
-	make(a1, 3, (struct mrg_plan_opts){ .iova = 0x7f0000000000,
-		.walk = MRG_WALK_TRUNCATING, .max_page_shift = 32 });
+	make(a1, 3,
+	     (struct mrg_plan_opts){
+		     .iova = 0x7f0000000000, .walk = MRG_WALK_TRUNCATING, .max_page_shift = 32 });
 	check_single(MRG_WRAPS, 32, 2, 1, 0x100000000, 0x100000000);
 	check_pieces(MRG_STRATEGY_SPLIT, 4, 2 * GiB);
 }
@@ -178,8 +182,9 @@ static void a1_wraps_at_limit_32(void **state)
 static void a1_and_a8_are_safe_on_a_device_whose_pages_end_at_31(void **state)
 {
 	(void)state;
-	make(a1, 3, (struct mrg_plan_opts){ .iova = 0x7f0000000000,
-		.walk = MRG_WALK_TRUNCATING, .max_page_shift = 31 });
+	make(a1, 3,
+	     (struct mrg_plan_opts){
+		     .iova = 0x7f0000000000, .walk = MRG_WALK_TRUNCATING, .max_page_shift = 31 });
 	check_safe(31, 4);
 	check_pieces(MRG_STRATEGY_NONE, 1, 8 * GiB);
 }
@@ -205,8 +210,9 @@ static void a4a_is_safe_but_its_plan_rests_on_no_4_gib_page(void **state)
 	struct mrg_sg run = { 0x1000200000, 5 * GiB };
 
 	(void)state;
-	make(&run, 1, (struct mrg_plan_opts){ .iova = 0x7f0000200000,
-		.walk = MRG_WALK_TRUNCATING, .max_page_shift = 32 });
+	make(&run, 1,
+	     (struct mrg_plan_opts){
+		     .iova = 0x7f0000200000, .walk = MRG_WALK_TRUNCATING, .max_page_shift = 32 });
 	check_safe(32, 2);
 	check_pieces(MRG_STRATEGY_SPLIT, 3, 2 * GiB);
 	check_reason("rest on pages of 4 GiB");
@@ -271,8 +277,11 @@ static void b1_five_gib_under_a_cap_of_2_gib_are_three_mrs(void **state)
 	size_t count, i;
 
 	(void)state;
-	make(NULL, 0, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .length = 5 * GiB,
-		.walk = MRG_WALK_EXACT, .max_mr_size = 2 * GiB });
+	make(NULL, 0,
+	     (struct mrg_plan_opts){ .iova = 0x7f0000000000,
+				     .length = 5 * GiB,
+				     .walk = MRG_WALK_EXACT,
+				     .max_mr_size = 2 * GiB });
 	check_single(MRG_REFUSED, 0, 0, 0, MRG_NO_OFFSET, 0);
 	check_reason("0x140000000 bytes are above the device's largest MR, 0x80000000");
 	check_pieces(MRG_STRATEGY_SPLIT, 3, 2 * GiB);
@@ -288,8 +297,9 @@ static void b5_sixty_three_gib_and_5_mib_in_mrs_of_1_gib_are_64(void **state)
 	(void)state;
 	make(&run, 1, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .max_mr_size = GiB });
 	check_pieces(MRG_STRATEGY_SPLIT, 64, GiB);
-	make(&run, 1, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .max_mr_size = GiB,
-		.flags = MRG_PLAN_TRANSLATED });
+	make(&run, 1,
+	     (struct mrg_plan_opts){
+		     .iova = 0x7f0000000000, .max_mr_size = GiB, .flags = MRG_PLAN_TRANSLATED });
 	check_pieces(MRG_STRATEGY_SPLIT, 64, GiB);
 }
 
@@ -299,8 +309,11 @@ static void c7_cuts_are_rounded_down_to_huge_pages(void **state)
 	size_t count, i;
 
 	(void)state;
-	make(NULL, 0, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .length = 33 * MiB,
-		.max_mr_size = 33 * MiB / 16, .cut_align = 2 * MiB });
+	make(NULL, 0,
+	     (struct mrg_plan_opts){ .iova = 0x7f0000000000,
+				     .length = 33 * MiB,
+				     .max_mr_size = 33 * MiB / 16,
+				     .cut_align = 2 * MiB });
 	check_pieces(MRG_STRATEGY_SPLIT, 17, 2 * MiB);
 	pieces = mrg_plan_pieces(plan, &count);
 	for (i = 0; i < count; i++)
@@ -310,15 +323,22 @@ static void c7_cuts_are_rounded_down_to_huge_pages(void **state)
 static void c7_a_limit_below_the_huge_page_is_refused_with_both_numbers(void **state)
 {
 	(void)state;
-	make(NULL, 0, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .length = 33 * MiB,
-		.max_mr_size = MiB, .cut_align = 2 * MiB });
+	make(NULL, 0,
+	     (struct mrg_plan_opts){ .iova = 0x7f0000000000,
+				     .length = 33 * MiB,
+				     .max_mr_size = MiB,
+				     .cut_align = 2 * MiB });
 	check_pieces(MRG_STRATEGY_NONE, 0, 0);
 	check_single(MRG_REFUSED, 0, 0, 0, MRG_NO_OFFSET, 0);
 	check_reason("the largest MR of 1 MiB is below the huge page of 2 MiB");
 	check_reason("use smaller huge pages, or a device or setting with a larger MR");
 	/* An mrg_error has room for 255 bytes of it. */
-	make(NULL, 0, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .length = 64 * GiB,
-		.max_mr_size = 64 * MiB, .cut_align = 512 * MiB, .walk = MRG_WALK_ANY });
+	make(NULL, 0,
+	     (struct mrg_plan_opts){ .iova = 0x7f0000000000,
+				     .length = 64 * GiB,
+				     .max_mr_size = 64 * MiB,
+				     .cut_align = 512 * MiB,
+				     .walk = MRG_WALK_ANY });
 	check_reason("the largest MR of 64 MiB is below the huge page of 512 MiB");
 	if (strlen(mrg_plan_reason(plan)) > 255)
 		fail_msg("longer than 255 bytes: %s", mrg_plan_reason(plan));
@@ -327,8 +347,12 @@ static void c7_a_limit_below_the_huge_page_is_refused_with_both_numbers(void **s
 static void c7_a_range_within_one_512_mib_page_needs_no_cut(void **state)
 {
 	(void)state;
-	make(NULL, 0, (struct mrg_plan_opts){ .iova = 0x400026200000, .length = 10485760,
-		.page_size = 65536, .cut_align = 512 * MiB, .max_mr_size = 64 * MiB });
+	make(NULL, 0,
+	     (struct mrg_plan_opts){ .iova = 0x400026200000,
+				     .length = 10485760,
+				     .page_size = 65536,
+				     .cut_align = 512 * MiB,
+				     .max_mr_size = 64 * MiB });
 	check_pieces(MRG_STRATEGY_NONE, 1, 10485760);
 }
 
@@ -340,8 +364,8 @@ static void unknown_limit_judges_by_the_one_with_most_wrong_bytes(void **state)
 
 	(void)state;
 	/* At 33 and above 4 GiB are wrong, at 32 it is 8 GiB. */
-	make(&run, 1, (struct mrg_plan_opts){ .iova = 0x700200000000,
-		.walk = MRG_WALK_TRUNCATING });
+	make(&run, 1,
+	     (struct mrg_plan_opts){ .iova = 0x700200000000, .walk = MRG_WALK_TRUNCATING });
 	check_single(MRG_WRAPS, 32, 3, 2, 0x100000000, 0x100000000);
 	check_reason("2^32, the worst of");
 }
@@ -368,8 +392,9 @@ static void unknown_walk_is_taken_for_truncating_and_says_so(void **state)
 
 static void unknown_addresses_are_split_by_windows_of_the_iova(void **state)
 {
-	struct mrg_plan_opts opts = { .iova = 0x700000001000, .length = 12 * GiB,
-		.offset = 0x1000 };
+	struct mrg_plan_opts opts = { .iova = 0x700000001000,
+				      .length = 12 * GiB,
+				      .offset = 0x1000 };
 	const struct mrg_piece *pieces;
 	size_t count;
 
@@ -396,8 +421,9 @@ static void addresses_behind_a_translating_iommu_are_not_believed(void **state)
 {
 	/* These addresses would be safe as they are, and rebasing needs them. */
 	struct mrg_sg run = { 0x1234567000, 12 * GiB };
-	struct mrg_plan_opts opts = { .iova = 0x700000000000, .flags = MRG_PLAN_TRANSLATED,
-		.strategy = MRG_STRATEGY_REBASE };
+	struct mrg_plan_opts opts = { .iova = 0x700000000000,
+				      .flags = MRG_PLAN_TRANSLATED,
+				      .strategy = MRG_STRATEGY_REBASE };
 
 	(void)state;
 	make(&run, 1, opts);
@@ -415,8 +441,9 @@ static void addresses_behind_a_translating_iommu_are_not_believed(void **state)
 static void addresses_that_the_exporter_can_change_are_not_blamed_on_the_iommu(void **state)
 {
 	struct mrg_sg run = { 0x1234567000, 12 * GiB };
-	struct mrg_plan_opts opts = { .iova = 0x700000000000, .flags = MRG_PLAN_MOVES,
-		.strategy = MRG_STRATEGY_REBASE };
+	struct mrg_plan_opts opts = { .iova = 0x700000000000,
+				      .flags = MRG_PLAN_MOVES,
+				      .strategy = MRG_STRATEGY_REBASE };
 
 	(void)state;
 	make(&run, 1, opts);
@@ -430,8 +457,9 @@ static void addresses_that_the_exporter_can_change_are_not_blamed_on_the_iommu(v
 static void rebasing_without_addresses_falls_back_to_split_and_says_so(void **state)
 {
 	(void)state;
-	make(NULL, 0, (struct mrg_plan_opts){ .iova = 0x700000000000, .length = 4 * GiB,
-		.flags = MRG_PLAN_IOVA_FREE });
+	make(NULL, 0,
+	     (struct mrg_plan_opts){
+		     .iova = 0x700000000000, .length = 4 * GiB, .flags = MRG_PLAN_IOVA_FREE });
 	check_pieces(MRG_STRATEGY_SPLIT, 2, 2 * GiB);
 	check_reason("Not rebased: the DMA addresses are not known");
 }
@@ -456,8 +484,10 @@ static void narrow_walk_hangs_and_is_split_even_in_small_pages(void **state)
 	struct mrg_sg sg = { 0x100000000, 0xfffff000 };
 
 	(void)state;
-	make(&sg, 1, (struct mrg_plan_opts){ .iova = 0x700080000000, .max_page_shift = 31,
-		.walk = MRG_WALK_PER_ENTRY_NARROW });
+	make(&sg, 1,
+	     (struct mrg_plan_opts){ .iova = 0x700080000000,
+				     .max_page_shift = 31,
+				     .walk = MRG_WALK_PER_ENTRY_NARROW });
 	assert_int_equal(mrg_plan_single(plan)->verdict, MRG_HANGS);
 	assert_int_equal(mrg_plan_single(plan)->period, 0);
 	check_pieces(MRG_STRATEGY_SPLIT, 2, 2 * GiB);
@@ -466,8 +496,9 @@ static void narrow_walk_hangs_and_is_split_even_in_small_pages(void **state)
 static void unbounded_walk_hangs_where_the_bounded_one_is_right(void **state)
 {
 	struct mrg_sg run = { 0x1000000000, 4 * GiB };
-	struct mrg_plan_opts opts = { .iova = 0x7f0000000000, .max_page_shift = 63,
-		.walk = MRG_WALK_TRUNCATING_UNBOUNDED };
+	struct mrg_plan_opts opts = { .iova = 0x7f0000000000,
+				      .max_page_shift = 63,
+				      .walk = MRG_WALK_TRUNCATING_UNBOUNDED };
 
 	(void)state;
 	make(&run, 1, opts);
@@ -485,8 +516,12 @@ static void cuts_keep_the_callers_units_whole(void **state)
 
 	(void)state;
 	/* 60 KV blocks of 192 MiB on a device that takes 1 GiB. */
-	make(NULL, 0, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .length = 60 * 192 * MiB,
-		.walk = MRG_WALK_EXACT, .max_mr_size = GiB, .unit = 192 * MiB });
+	make(NULL, 0,
+	     (struct mrg_plan_opts){ .iova = 0x7f0000000000,
+				     .length = 60 * 192 * MiB,
+				     .walk = MRG_WALK_EXACT,
+				     .max_mr_size = GiB,
+				     .unit = 192 * MiB });
 	check_pieces(MRG_STRATEGY_SPLIT, 12, GiB);
 	pieces = mrg_plan_pieces(plan, &count);
 	for (i = 0; i < count; i++)
@@ -510,8 +545,11 @@ static void rebased_pieces_respect_the_size_limit_and_units(void **state)
 	size_t count, i;
 
 	(void)state;
-	make(&run, 1, (struct mrg_plan_opts){ .iova = 0x700000000000, .unit = 3 * GiB,
-		.max_mr_size = 5 * GiB, .flags = MRG_PLAN_IOVA_FREE });
+	make(&run, 1,
+	     (struct mrg_plan_opts){ .iova = 0x700000000000,
+				     .unit = 3 * GiB,
+				     .max_mr_size = 5 * GiB,
+				     .flags = MRG_PLAN_IOVA_FREE });
 	check_pieces(MRG_STRATEGY_REBASE, 4, 3 * GiB);
 	pieces = mrg_plan_pieces(plan, &count);
 	for (i = 0; i < count; i++)
@@ -526,8 +564,9 @@ static void a_size_limit_cuts_a_rebased_range_only_where_it_must(void **state)
 	size_t count;
 
 	(void)state;
-	make(sg, 2, (struct mrg_plan_opts){ .iova = 0x7f0000000000, .max_mr_size = 8 * GiB,
-		.flags = MRG_PLAN_IOVA_FREE });
+	make(sg, 2,
+	     (struct mrg_plan_opts){
+		     .iova = 0x7f0000000000, .max_mr_size = 8 * GiB, .flags = MRG_PLAN_IOVA_FREE });
 	check_pieces(MRG_STRATEGY_REBASE, 2, 8 * GiB);
 	pieces = mrg_plan_pieces(plan, &count);
 	assert_int_equal(pieces[0].iova, 0x7f0080000000);
@@ -622,8 +661,8 @@ static void malformed_requests_are_einval_and_write_nothing(void **state)
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .cut_align = 16 }), 0);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .flags = 8 }), -EINVAL);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .walk = 6 }), -EINVAL);
-	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){
-		.strategy = MRG_STRATEGY_NONE }), -EINVAL);
+	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .strategy = MRG_STRATEGY_NONE }),
+			 -EINVAL);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .max_page_shift = 11 }), -EINVAL);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .max_page_shift = 64 }), -EINVAL);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .page_size = 5000 }), -EINVAL);

@@ -89,15 +89,15 @@ static void print_rule(const struct model_cut_rule *rule)
 	size_t i;
 
 	printf("# iova %" PRIu64 " length %" PRIu64 " window %" PRIu64 " align %" PRIu64
-	       " unit %" PRIu64 " max %" PRIu64 ", witnesses", rule->iova, rule->length,
-	       rule->window, rule->align, rule->unit, rule->max);
+	       " unit %" PRIu64 " max %" PRIu64 ", witnesses",
+	       rule->iova, rule->length, rule->window, rule->align, rule->unit, rule->max);
 	for (i = 0; i < rule->count; i++)
 		printf(" [%" PRIu64 ", %" PRIu64 ")", rule->witness[i].lo, rule->witness[i].hi);
 	printf("\n");
 }
 
-static const char *check_ends(const struct model_cut_rule *rule, const uint64_t *ends,
-			      long count, size_t inside)
+static const char *check_ends(const struct model_cut_rule *rule, const uint64_t *ends, long count,
+			      size_t inside)
 {
 	uint64_t start = 0;
 	long i;
@@ -134,8 +134,8 @@ static const char *check_rule(const struct model_cut_rule *rule)
 	else
 		wrong = check_ends(rule, ends, count, inside);
 	if (wrong)
-		printf("# inside %zu of %zu, pieces %ld of %ld\n", inside, least_inside,
-		       count, fewest);
+		printf("# inside %zu of %zu, pieces %ld of %ld\n", inside, least_inside, count,
+		       fewest);
 	free(ends);
 	return wrong;
 }
@@ -145,8 +145,7 @@ static void cuts_are_the_best_of_all_possible_ones(void **state)
 	struct random r = { random_seed() };
 	struct sample_rule s;
 	const char *wrong;
-	unsigned long n = getenv("MRG_SAMPLES") ?
-		strtoul(getenv("MRG_SAMPLES"), NULL, 0) : 100000;
+	unsigned long n = getenv("MRG_SAMPLES") ? strtoul(getenv("MRG_SAMPLES"), NULL, 0) : 100000;
 
 	(void)state;
 	while (n--) {
@@ -164,8 +163,12 @@ static void a_first_piece_leaves_the_witness_that_the_next_one_needs(void **stat
 	/* Longest pieces first would end at 64 and need 32 windows after that. */
 	static const struct model_witness witness[] = { { 2, 2 }, { 127, 127 } };
 	struct model_cut_rule rule = {
-		.length = 256, .window = 4, .align = 1, .max = 128,
-		.witness = witness, .count = 2,
+		.length = 256,
+		.window = 4,
+		.align = 1,
+		.max = 128,
+		.witness = witness,
+		.count = 2,
 	};
 	uint64_t *ends;
 	size_t inside;
@@ -180,9 +183,14 @@ static void a_first_piece_leaves_the_witness_that_the_next_one_needs(void **stat
 static void units_that_are_no_multiple_of_a_page_are_kept_whole(void **state)
 {
 	struct model_cut_rule rule = {
-		.iova = 0x700000000000, .length = 1ULL << 40, .window = 1ULL << 31,
-		.align = 4096, .unit = 1000, .max = 1ULL << 30,
-		.witness = &(struct model_witness){ 0, 1ULL << 40 }, .count = 1,
+		.iova = 0x700000000000,
+		.length = 1ULL << 40,
+		.window = 1ULL << 31,
+		.align = 4096,
+		.unit = 1000,
+		.max = 1ULL << 30,
+		.witness = &(struct model_witness){ 0, 1ULL << 40 },
+		.count = 1,
 	};
 	uint64_t *ends;
 	size_t inside;
@@ -202,7 +210,10 @@ static void units_that_are_no_multiple_of_a_page_are_kept_whole(void **state)
 static void more_pieces_than_anyone_could_use_are_refused(void **state)
 {
 	struct model_cut_rule rule = {
-		.length = 1ULL << 62, .window = 1ULL << 31, .align = 4096, .max = 4096,
+		.length = 1ULL << 62,
+		.window = 1ULL << 31,
+		.align = 4096,
+		.max = 4096,
 	};
 	uint64_t *ends;
 	size_t inside;

@@ -31,7 +31,7 @@ static void draw_opts(struct plan_input *in, struct random *r, const struct samp
 			.max_page_shift = one_in(r, 2) ? 0 : random_between(r, 12, 63),
 			.strategy = random_below(r, MRG_STRATEGY_REBASE + 1),
 			.max_mr_size = one_in(r, 2) ? 0 : 1ULL << random_between(r, 20, 36),
-			.unit = one_in(r, 2) ? 0 : random_between(r, 1, 1ULL << random_between(r, 1, 33)),
+			.unit = one_in(r, 2) ? 0 : random_between(r, 1, 2ULL << random_below(r, 33)),
 			.cut_align = one_in(r, 4) ? 1ULL << random_between(r, 12, 31) : 0,
 		},
 	};
@@ -51,16 +51,16 @@ static void print_input(const struct sample *s, const struct plan_input *in,
 
 	sample_print(s);
 	printf("# %s flags %x walk %s limit %u strategy %s max 0x%" PRIx64 " unit 0x%" PRIx64
-	       " align 0x%" PRIx64 "\n", in->sg ? "known" : "no list", in->opts.flags,
-	       mrg_walk_name(in->opts.walk), in->opts.max_page_shift,
-	       mrg_strategy_name(in->opts.strategy), in->opts.max_mr_size,
+	       " align 0x%" PRIx64 "\n",
+	       in->sg ? "known" : "no list", in->opts.flags, mrg_walk_name(in->opts.walk),
+	       in->opts.max_page_shift, mrg_strategy_name(in->opts.strategy), in->opts.max_mr_size,
 	       in->opts.unit, in->opts.cut_align);
 	pieces = mrg_plan_pieces(plan, &count);
 	printf("# %s, %s\n", mrg_verdict_name(mrg_plan_single(plan)->verdict),
 	       mrg_plan_reason(plan));
 	for (i = 0; i < count; i++)
-		printf("#   0x%" PRIx64 " + 0x%" PRIx64 " iova 0x%" PRIx64 "\n",
-		       pieces[i].offset, pieces[i].length, pieces[i].iova);
+		printf("#   0x%" PRIx64 " + 0x%" PRIx64 " iova 0x%" PRIx64 "\n", pieces[i].offset,
+		       pieces[i].length, pieces[i].iova);
 }
 
 struct attempt {
@@ -215,8 +215,9 @@ static void a_rebased_mr_never_gets_a_page_above_2_gib(void **state)
 
 	(void)state;
 	while (n--) {
-		struct plan_input in = { .sg = s.sg, .opts = {
-			.size = sizeof(in.opts), .strategy = MRG_STRATEGY_REBASE } };
+		struct plan_input in = { .sg = s.sg,
+					 .opts = { .size = sizeof(in.opts),
+						   .strategy = MRG_STRATEGY_REBASE } };
 		const struct mrg_piece *piece;
 		struct mrg_plan *plan;
 		size_t count;
@@ -256,8 +257,11 @@ static void pieces_cut_at_2_gib_windows_are_right_for_any_addresses(void **state
 
 		sample_draw(&s, &r, any_page(&r), MRG_WALK_EXACT, 1ULL << 40);
 		in.opts = (struct mrg_plan_opts){
-			.size = sizeof(in.opts), .iova = s.iova, .offset = s.offset,
-			.length = s.length, .page_size = s.page_size,
+			.size = sizeof(in.opts),
+			.iova = s.iova,
+			.offset = s.offset,
+			.length = s.length,
+			.page_size = s.page_size,
 		};
 		/* The plan does not see the list that it is then held against. */
 		assert_int_equal(mrg_plan_make(NULL, 0, &in.opts, &plan), 0);
@@ -388,8 +392,13 @@ static void no_plan_has_fewer_cuts_inside_units_or_fewer_mrs(void **state)
 static void the_rules_catch_an_unsafe_plan(void **state)
 {
 	struct mrg_sg sg = { 0x100000000, 12 * GiB };
-	struct plan_input in = { &sg, 1, { .size = sizeof(in.opts), .iova = 0x700000000000,
-		.length = 12 * GiB, .page_size = 4096, .walk = MRG_WALK_EXACT } };
+	struct plan_input in = { &sg,
+				 1,
+				 { .size = sizeof(in.opts),
+				   .iova = 0x700000000000,
+				   .length = 12 * GiB,
+				   .page_size = 4096,
+				   .walk = MRG_WALK_EXACT } };
 	struct mrg_plan *plan;
 
 	(void)state;

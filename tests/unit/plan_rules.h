@@ -13,9 +13,9 @@
 #include "model/model.h"
 
 struct plan_input {
-	const struct mrg_sg *sg;	/* NULL: not known */
+	const struct mrg_sg *sg; /* NULL: not known */
 	size_t count;
-	struct mrg_plan_opts opts;	/* page_size given */
+	struct mrg_plan_opts opts; /* page_size given */
 };
 
 static inline uint64_t input_bytes(const struct plan_input *in)
@@ -35,8 +35,7 @@ static inline uint64_t input_length(const struct plan_input *in)
 
 static inline bool input_knows_layout(const struct plan_input *in)
 {
-	return in->sg &&
-	       !(in->opts.flags & (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES));
+	return in->sg && !(in->opts.flags & (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES));
 }
 
 /*
@@ -45,8 +44,7 @@ static inline bool input_knows_layout(const struct plan_input *in)
  * to 1 << limit; 0 where it refuses.
  */
 static inline unsigned int rule_page_shift(const struct plan_input *in, uint64_t offset,
-					   uint64_t length, uint64_t iova,
-					   unsigned int limit)
+					   uint64_t length, uint64_t iova, unsigned int limit)
 {
 	uint64_t page = in->opts.page_size, pos = 0, va, from, to, mask = 0;
 	uint64_t spread = iova ^ (iova + length - 1), next = 0;
@@ -92,8 +90,8 @@ static inline const char *rule_piece_safe(const struct plan_input *in,
 					  const struct mrg_piece *piece)
 {
 	unsigned int limit = in->opts.max_page_shift, low, high, shift;
-	struct model_mr mr = { in->sg, in->count, in->opts.offset + piece->offset,
-			     piece->length, piece->iova, in->opts.page_size };
+	struct model_mr mr = { in->sg,	      in->count,   in->opts.offset + piece->offset,
+			       piece->length, piece->iova, in->opts.page_size };
 	struct mrg_outcome out;
 
 	if (piece->outcome.verdict != MRG_SAFE)
@@ -112,8 +110,9 @@ static inline const char *rule_piece_safe(const struct plan_input *in,
 			return "a piece gets no page";
 		if (shift > 31 && !rule_walk_is_exact(in))
 			return "a piece may get a page above 2 GiB";
-		model_mr_judge(&mr, model_pages_up_to(low), in->opts.walk == MRG_WALK_ANY ?
-			     MRG_WALK_TRUNCATING : in->opts.walk, &out);
+		model_mr_judge(&mr, model_pages_up_to(low),
+			       in->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING : in->opts.walk,
+			       &out);
 		if (out.verdict != MRG_SAFE)
 			return "a piece is not safe by the model";
 		if (out.page_shift != shift)
@@ -132,8 +131,7 @@ static inline const char *rule_piece_placed(const struct plan_input *in,
 	bool may_move = o->strategy == MRG_STRATEGY_REBASE ||
 			(o->strategy == MRG_STRATEGY_AUTO && (o->flags & MRG_PLAN_IOVA_FREE));
 
-	if (piece->offset != at || !piece->length ||
-	    piece->length > input_length(in) - at)
+	if (piece->offset != at || !piece->length || piece->length > input_length(in) - at)
 		return "pieces do not tile the range";
 	if (at && (home & (align - 1)))
 		return "a cut is not aligned";
@@ -149,8 +147,8 @@ static inline const char *rule_piece_placed(const struct plan_input *in,
 }
 
 /* Whether one MR may span [from, to), under what is known. */
-static inline bool rule_may_span(const struct plan_input *in, bool moves,
-				 uint64_t from, uint64_t to)
+static inline bool rule_may_span(const struct plan_input *in, bool moves, uint64_t from,
+				 uint64_t to)
 {
 	const struct mrg_plan_opts *o = &in->opts;
 	bool narrow = o->walk == MRG_WALK_PER_ENTRY_NARROW;
@@ -169,8 +167,8 @@ static inline bool rule_may_span(const struct plan_input *in, bool moves,
 }
 
 /* A cut inside a unit that could as well be at one of the unit's ends. */
-static inline bool rule_cut_avoidable(const struct plan_input *in, bool moves,
-				      uint64_t from, uint64_t cut, uint64_t to)
+static inline bool rule_cut_avoidable(const struct plan_input *in, bool moves, uint64_t from,
+				      uint64_t cut, uint64_t to)
 {
 	const struct mrg_plan_opts *o = &in->opts;
 	uint64_t align = o->cut_align > o->page_size ? o->cut_align : o->page_size;
@@ -186,8 +184,7 @@ static inline bool rule_cut_avoidable(const struct plan_input *in, bool moves,
 	return false;
 }
 
-static inline const char *rule_cuts(const struct plan_input *in,
-				    const struct mrg_plan *plan)
+static inline const char *rule_cuts(const struct plan_input *in, const struct mrg_plan *plan)
 {
 	bool moves = mrg_plan_strategy(plan) == MRG_STRATEGY_REBASE;
 	const struct mrg_piece *p;
@@ -197,16 +194,15 @@ static inline const char *rule_cuts(const struct plan_input *in,
 	for (i = 1; i < count; i++) {
 		if (rule_may_span(in, moves, p[i - 1].offset, p[i].offset + p[i].length))
 			return "a cut that is not needed";
-		if (in->opts.unit && rule_cut_avoidable(in, moves, p[i - 1].offset,
-				p[i].offset, p[i].offset + p[i].length))
+		if (in->opts.unit && rule_cut_avoidable(in, moves, p[i - 1].offset, p[i].offset,
+							p[i].offset + p[i].length))
 			return "an avoidable cut inside a unit";
 	}
 	return NULL;
 }
 
 /* NULL, or what is wrong with the plan. */
-static inline const char *plan_violation(const struct plan_input *in,
-					 const struct mrg_plan *plan)
+static inline const char *plan_violation(const struct plan_input *in, const struct mrg_plan *plan)
 {
 	const struct mrg_outcome *single = mrg_plan_single(plan);
 	enum mrg_strategy strategy = mrg_plan_strategy(plan);
@@ -230,11 +226,11 @@ static inline const char *plan_violation(const struct plan_input *in,
 	if ((strategy == MRG_STRATEGY_NONE) !=
 	    (count == 0 || (count == 1 && pieces[0].iova == in->opts.iova)))
 		return "strategy and pieces do not fit";
-	if (single->verdict == MRG_WRAPS && (!single->wrong_blocks || !single->period ||
-	    single->first_bad_offset == MRG_NO_OFFSET))
+	if (single->verdict == MRG_WRAPS &&
+	    (!single->wrong_blocks || !single->period || single->first_bad_offset == MRG_NO_OFFSET))
 		return "a wrap without its place";
-	if (single->verdict == MRG_SAFE && (single->wrong_blocks || single->period ||
-	    single->first_bad_offset != MRG_NO_OFFSET))
+	if (single->verdict == MRG_SAFE &&
+	    (single->wrong_blocks || single->period || single->first_bad_offset != MRG_NO_OFFSET))
 		return "a safe MR with a wrap";
 	return rule_cuts(in, plan);
 }

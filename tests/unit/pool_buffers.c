@@ -282,8 +282,7 @@ static void buffers_that_two_mrs_would_share_are_left_out(void **state)
 	put(get(pool, MIB));
 	assert_int_equal(fake.last_unit, MIB);
 	buf = get(pool, MIB / 2 + MIB / 8);
-	assert_int_equal((uintptr_t)buf->addr / MIB,
-			 ((uintptr_t)buf->addr + buf->size - 1) / MIB);
+	assert_int_equal((uintptr_t)buf->addr / MIB, ((uintptr_t)buf->addr + buf->size - 1) / MIB);
 	put(buf);
 	assert_int_equal(mrg_pool_get(pool, 2 * MIB, &buf), -EMSGSIZE);
 	pool_done(pool);
@@ -320,8 +319,8 @@ static void memory_can_come_from_the_callers_allocator(void **state)
 {
 	struct bank bank = { .fd = 77 };
 	const struct mrg_pool_source source = { bank_get, bank_put, &bank };
-	struct mrg_pool *pool = pool_of((struct mrg_pool_opts){ .limit = 64 * MIB,
-								.source = &source });
+	struct mrg_pool *pool =
+		pool_of((struct mrg_pool_opts){ .limit = 64 * MIB, .source = &source });
 
 	(void)state;
 	put(get(pool, 4096));
@@ -351,13 +350,13 @@ static void memory_that_stays_registered_is_not_given_back(void **state)
 {
 	struct bank bank = { .fd = -1 };
 	const struct mrg_pool_source source = { bank_get, bank_put, &bank };
-	struct mrg_pool *pool = pool_of((struct mrg_pool_opts){
-		.source = &source, .limit = 64 * MIB });
+	struct mrg_pool *pool =
+		pool_of((struct mrg_pool_opts){ .source = &source, .limit = 64 * MIB });
 	const struct mrg_buf *buf;
 	struct mrg_pool_stats stats;
 
 	(void)state;
-	fake.max_mr = MIB;	/* a buffer of 2 MiB lies in no single MR */
+	fake.max_mr = MIB; /* a buffer of 2 MiB lies in no single MR */
 	fake.fail_dereg = -EBUSY;
 	assert_int_equal(mrg_pool_get(pool, 2 * MIB, &buf), -EMSGSIZE);
 	assert_int_equal(fake.live, 1);

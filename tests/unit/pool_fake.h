@@ -12,9 +12,9 @@
 struct fake {
 	atomic_int live;
 	atomic_int made;
-	int fail_reg;		/* -errno of registrations, 0: none */
+	int fail_reg; /* -errno of registrations, 0: none */
 	int fail_dereg;
-	uint64_t max_mr;	/* MRs end at multiples of this; 0: one */
+	uint64_t max_mr; /* MRs end at multiples of this; 0: one */
 	int last_fd;
 	uint64_t last_unit;
 };
@@ -25,8 +25,8 @@ struct fake_mr {
 	uint32_t key;
 };
 
-static inline int fake_reg(void *arg, const struct mrg_pool_memory *memory,
-			   size_t unit, void **handle)
+static inline int fake_reg(void *arg, const struct mrg_pool_memory *memory, size_t unit,
+			   void **handle)
 {
 	struct fake *fake = *(struct fake **)arg;
 	struct fake_mr *mr;
@@ -69,13 +69,13 @@ static inline int fake_dereg(void *handle)
 	return 0;
 }
 
-static inline int fake_open(struct mrg_pool **pool, struct fake *fake,
-			    struct mrg_pool_opts opts)
+static inline int fake_open(struct mrg_pool **pool, struct fake *fake, struct mrg_pool_opts opts)
 {
 	/* The pool frees what its backend holds. */
 	struct fake **arg = malloc(sizeof(*arg));
-	struct pool_backend backend = { .reg = fake_reg, .keys = fake_keys,
-					.dereg = fake_dereg, .arg = arg };
+	struct pool_backend backend = {
+		.reg = fake_reg, .keys = fake_keys, .dereg = fake_dereg, .arg = arg
+	};
 	int ret;
 
 	if (!arg)

@@ -48,8 +48,7 @@ static void sign(const struct mrg_buf *buf, uint64_t word)
 static bool signed_by(const struct mrg_buf *buf, uint64_t word)
 {
 	return !memcmp(buf->addr, &word, sizeof(word)) &&
-	       !memcmp((char *)buf->addr + buf->size - sizeof(word), &word,
-		       sizeof(word));
+	       !memcmp((char *)buf->addr + buf->size - sizeof(word), &word, sizeof(word));
 }
 
 /* Half of them are given back here, half by whoever finds them next. */
@@ -79,8 +78,7 @@ static void *work(void *arg)
 			part_with(worker, held[slot]);
 			held[slot] = NULL;
 		}
-		if (mrg_pool_get(crew->pool, 4096ul << draw(worker) % 8,
-				 &held[slot])) {
+		if (mrg_pool_get(crew->pool, 4096ul << draw(worker) % 8, &held[slot])) {
 			atomic_fetch_add(&crew->full, 1);
 			continue;
 		}
@@ -101,10 +99,8 @@ static void run_crew(struct crew *crew)
 	pthread_t threads[THREADS];
 
 	for (unsigned int i = 0; i < THREADS; i++) {
-		workers[i] = (struct worker){ .crew = crew, .number = i,
-					      .seed = i + 1 };
-		assert_int_equal(pthread_create(&threads[i], NULL, work,
-						&workers[i]), 0);
+		workers[i] = (struct worker){ .crew = crew, .number = i, .seed = i + 1 };
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
 	}
 	for (unsigned int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
@@ -122,8 +118,10 @@ static void crew_works(uint64_t limit, struct mrg_pool_stats *stats, int *full)
 	struct mrg_pool_stats idle;
 
 	memset(&fake, 0, sizeof(fake));
-	assert_int_equal(fake_open(&crew.pool, &fake, (struct mrg_pool_opts){
-		.limit = limit, .thread_cache = 256 << 10 }), 0);
+	assert_int_equal(
+		fake_open(&crew.pool, &fake,
+			  (struct mrg_pool_opts){ .limit = limit, .thread_cache = 256 << 10 }),
+		0);
 	run_crew(&crew);
 	assert_int_equal(crew.torn, 0);
 	mrg_pool_get_stats(crew.pool, stats);
@@ -177,11 +175,9 @@ static void a_thread_that_ends_leaves_its_buffers_to_all(void **state)
 
 	(void)state;
 	memset(&fake, 0, sizeof(fake));
-	assert_int_equal(fake_open(&pool, &fake,
-				   (struct mrg_pool_opts){ .limit = 2 * MIB }), 0);
+	assert_int_equal(fake_open(&pool, &fake, (struct mrg_pool_opts){ .limit = 2 * MIB }), 0);
 	for (int i = 0; i < 50; i++) {
-		assert_int_equal(pthread_create(&thread, NULL, take_and_leave,
-						pool), 0);
+		assert_int_equal(pthread_create(&thread, NULL, take_and_leave, pool), 0);
 		pthread_join(thread, &failed);
 		assert_null(failed);
 	}

@@ -48,10 +48,8 @@ static int make_tree(void **state)
 	make_dir("devices/0002:5e:1f.7/infiniband/mlx5_0");
 	make_link("bus/pci", "devices/0002:5e:1f.7/subsystem");
 	make_link("devices/0002:5e:1f.7", "bus/pci/devices/0002:5e:1f.7");
-	make_link("devices/0002:5e:1f.7",
-		  "devices/0002:5e:1f.7/infiniband/mlx5_0/device");
-	make_link("devices/0002:5e:1f.7/infiniband/mlx5_0",
-		  "class/infiniband/mlx5_0");
+	make_link("devices/0002:5e:1f.7", "devices/0002:5e:1f.7/infiniband/mlx5_0/device");
+	make_link("devices/0002:5e:1f.7/infiniband/mlx5_0", "class/infiniband/mlx5_0");
 	make_dir("bus/pci/devices/0000:01:00.0");
 	return 0;
 }
@@ -65,8 +63,8 @@ static int drop_tree(void **state)
 	return system(command);
 }
 
-static void expect_function(const char *name, uint32_t domain, uint8_t bus,
-			    uint8_t device, uint8_t function)
+static void expect_function(const char *name, uint32_t domain, uint8_t bus, uint8_t device,
+			    uint8_t function)
 {
 	struct mrg_pci_addr pci;
 
@@ -98,14 +96,12 @@ static void a_pci_address_without_domain_is_in_domain_0(void **state)
 
 static void what_is_not_there_is_no_device(void **state)
 {
-	static const char *const names[] = { "mlx5_1", "0000:02:00.0",
-					     "5e:1f.7", "rxe0" };
+	static const char *const names[] = { "mlx5_1", "0000:02:00.0", "5e:1f.7", "rxe0" };
 	struct mrg_pci_addr pci = { .domain = 77 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		assert_int_equal(mrg_importer_find(sysfs, names[i], &pci),
-				 -ENODEV);
+		assert_int_equal(mrg_importer_find(sysfs, names[i], &pci), -ENODEV);
 	assert_int_equal(pci.domain, 77);
 }
 
@@ -135,8 +131,7 @@ static void what_is_no_name_is_refused(void **state)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (mrg_importer_find(sysfs, names[i], &pci) != -EINVAL)
 			print_error("accepted: \"%s\"\n", names[i]);
-		assert_int_equal(mrg_importer_find(sysfs, names[i], &pci),
-				 -EINVAL);
+		assert_int_equal(mrg_importer_find(sysfs, names[i], &pci), -EINVAL);
 	}
 	assert_int_equal(mrg_importer_find(sysfs, NULL, &pci), -EINVAL);
 	memset(longest, 'a', sizeof(longest));
@@ -167,8 +162,7 @@ int main(void)
 		cmocka_unit_test(a_pci_address_without_domain_is_in_domain_0),
 		cmocka_unit_test(what_is_not_there_is_no_device),
 		cmocka_unit_test(what_is_no_name_is_refused),
-		cmocka_unit_test(
-			the_list_is_the_callers_to_free_even_when_empty),
+		cmocka_unit_test(the_list_is_the_callers_to_free_even_when_empty),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

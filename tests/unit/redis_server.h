@@ -25,7 +25,7 @@
 
 #include <mrguard/directory.h>
 
-#define TIMEOUT_MS	1500
+#define TIMEOUT_MS 1500
 
 static pid_t server;
 static int port;
@@ -80,17 +80,19 @@ static void run_server(const char *password)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!freopen("/dev/null", "w", stdout))
 		_exit(1);
-	execlp("redis-check-rdb", "redis-server", "--bind", "127.0.0.1", "--port", number,
-	       "--save", "", "--appendonly", "no", "--dir", "/tmp", "--requirepass",
-	       password, (char *)NULL);
+	execlp("redis-check-rdb", "redis-server", "--bind", "127.0.0.1", "--port", number, "--save",
+	       "", "--appendonly", "no", "--dir", "/tmp", "--requirepass", password, (char *)NULL);
 	_exit(127);
 }
 
 static struct mrg_directory *try_open(uint32_t lease_ms, const char *password, int *ret)
 {
 	const struct mrg_directory_opts opts = {
-		.size = sizeof(opts), .server = address, .password = password,
-		.timeout_ms = TIMEOUT_MS, .lease_ms = lease_ms,
+		.size = sizeof(opts),
+		.server = address,
+		.password = password,
+		.timeout_ms = TIMEOUT_MS,
+		.lease_ms = lease_ms,
 	};
 	struct mrg_directory *directory = NULL;
 

@@ -16,8 +16,7 @@ static void host_fails(uint64_t addr, uint64_t length, int access, int err)
 	host.fail_call = 1;
 	host.fail_errno = err;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)addr, length, access, NULL,
-				 &mr), -err);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)addr, length, access, NULL, &mr), -err);
 }
 
 static void dmabuf_fails(int err)
@@ -66,8 +65,9 @@ static void short_fd_is_found_before_the_kernel_is_asked(void **state)
 	(void)state;
 	ctx = open_fake();
 	host.dmabuf_size = 20971520;
-	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x12397fd5800,
-					1916853120, all_access, NULL, &mr), -EINVAL);
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x12397fd5800, 1916853120, all_access,
+					NULL, &mr),
+			 -EINVAL);
 	assert_error(ctx, -EINVAL, "check fd", "20971520");
 	assert_error(ctx, -EINVAL, "check fd", "chunk by chunk");
 	assert_int_equal(host.calls, 0);
@@ -136,27 +136,29 @@ static void interior_address_gets_its_own_offset(void **state)
 
 	buf.offset = 0x1000;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, pool + 0x12000, 0x3000,
-					all_access, NULL, &mr), 0);
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, pool + 0x12000, 0x3000, all_access,
+					NULL, &mr),
+			 0);
 	assert_int_equal(host.live->offset, 0x13000);
 	assert_int_equal(host.live->iova, pool + 0x12000);
 	assert_int_equal(mrg_dereg(mr), 0);
-	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, pool - 0x1000, 0x3000,
-					all_access, NULL, &mr), -ERANGE);
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, pool - 0x1000, 0x3000, all_access,
+					NULL, &mr),
+			 -ERANGE);
 	assert_error(ctx, -ERANGE, "check range", "below the base");
 	done();
 }
 
 static void page_offsets_that_differ_are_named(void **state)
 {
-	const struct mrg_dmabuf buf = { .fd = 5, .base = 0x7f00dead0000,
-					.offset = 0x200 };
+	const struct mrg_dmabuf buf = { .fd = 5, .base = 0x7f00dead0000, .offset = 0x200 };
 	struct mrg_mr *mr;
 
 	(void)state;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x7f00dead0200, 0x3000,
-					all_access, NULL, &mr), -EINVAL);
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x7f00dead0200, 0x3000, all_access,
+					NULL, &mr),
+			 -EINVAL);
 	assert_error(ctx, -EINVAL, "check offset", "0x7f00dead0200");
 	assert_error(ctx, -EINVAL, "check offset", "0x400");
 	assert_int_equal(host.calls, 0);
@@ -171,8 +173,9 @@ static void unaligned_address_keeps_its_iova(void **state)
 
 	(void)state;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x7f00dead0200, 0x3000,
-					all_access, NULL, &mr), 0);
+	assert_int_equal(mrg_reg_dmabuf(ctx, &host.pd, &buf, 0x7f00dead0200, 0x3000, all_access,
+					NULL, &mr),
+			 0);
 	assert_int_equal(host.live->offset, 0x200);
 	assert_int_equal(host.live->iova, 0x7f00dead0200);
 	assert_int_equal(mrg_dereg(mr), 0);
@@ -185,8 +188,9 @@ static void access_without_local_write_is_named(void **state)
 
 	(void)state;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, MIB,
-				 IBV_ACCESS_REMOTE_WRITE, NULL, &mr), -EINVAL);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, MIB, IBV_ACCESS_REMOTE_WRITE, NULL,
+				 &mr),
+			 -EINVAL);
 	assert_error(ctx, -EINVAL, "check access", "IBV_ACCESS_LOCAL_WRITE");
 	assert_int_equal(host.calls, 0);
 	done();
@@ -198,10 +202,10 @@ static void empty_and_overflowing_ranges_are_refused(void **state)
 
 	(void)state;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 0, all_access, NULL,
-				 &mr), -EINVAL);
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)(UINTPTR_MAX - 4095), 8192,
-				 all_access, NULL, &mr), -ERANGE);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 0, all_access, NULL, &mr), -EINVAL);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)(UINTPTR_MAX - 4095), 8192, all_access,
+				 NULL, &mr),
+			 -ERANGE);
 	assert_error(ctx, -ERANGE, "check range", "overflow");
 	done();
 }
@@ -230,8 +234,8 @@ static void mr_limit_alone_is_no_failure(void **state)
 	host.max_mr_size = 64 * GIB;
 	set_proc(128 * GIB, 0, 500, 65530);
 	ctx = open_fake();
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 84424509440,
-				 all_access, NULL, &mr), 0);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 84424509440, all_access, NULL, &mr),
+			 0);
 	assert_int_equal(host.live_count, 2);
 	assert_int_equal(mrg_dereg(mr), 0);
 	done();
@@ -346,8 +350,7 @@ static void set_peermem(enum host_pin_peermem peermem)
 static void unmapped_address_may_be_freed_or_a_device_pointer(void **state)
 {
 	(void)state;
-	write_file("500000000000-500000002000 rw-p 00000000 00:00 0 \n", "%s/self/maps",
-		   host.proc);
+	write_file("500000000000-500000002000 rw-p 00000000 00:00 0 \n", "%s/self/maps", host.proc);
 	set_peermem(PEERMEM_ABSENT);
 	host_fails(ADDR, MIB, all_access, EFAULT);
 	is(EFAULT, "it was freed, or it is a device pointer");
@@ -364,8 +367,7 @@ static void unmapped_address_may_be_freed_or_a_device_pointer(void **state)
 static void reservation_without_access_is_not_called_read_only(void **state)
 {
 	(void)state;
-	write_file("700000000000-700040000000 ---p 00000000 00:00 0 \n", "%s/self/maps",
-		   host.proc);
+	write_file("700000000000-700040000000 ---p 00000000 00:00 0 \n", "%s/self/maps", host.proc);
 	host_fails(ADDR, MIB, all_access, EFAULT);
 	is(EFAULT, "PROT_NONE");
 	is(EFAULT, "gpuDirectRDMACapable (cannot be set afterwards)");
@@ -412,8 +414,7 @@ static void gpu_fails(struct host_pin_facts answer, enum host_pin_peermem peerme
 	host.env.ask_drivers = tell;
 	set_peermem(peermem);
 	/* Neither the hole nor the reservation is the cause. */
-	write_file("700000000000-700040000000 ---p 00000000 00:00 0 \n", "%s/self/maps",
-		   host.proc);
+	write_file("700000000000-700040000000 ---p 00000000 00:00 0 \n", "%s/self/maps", host.proc);
 	host_fails(ADDR, MIB, all_access, err);
 	is_not("PROT_NONE");
 }
@@ -422,8 +423,9 @@ static void gpu_fails(struct host_pin_facts answer, enum host_pin_peermem peerme
 static void gpu_memory_gets_one_answer_for_each_state_of_it(void **state)
 {
 	const struct host_pin_facts vmm = { .kind = MRG_MEM_CUDA_VMM, .chunks = 92 };
-	const struct host_pin_facts unflagged = { .kind = MRG_MEM_CUDA_VMM, .chunks = 1,
-					     .unflagged = true };
+	const struct host_pin_facts unflagged = { .kind = MRG_MEM_CUDA_VMM,
+						  .chunks = 1,
+						  .unflagged = true };
 	const struct host_pin_facts plain = { .kind = MRG_MEM_CUDA };
 
 	(void)state;
@@ -502,8 +504,8 @@ static void both_errnos_of_a_try_in_smaller_pieces_are_told(void **state)
 	host.fail_call = 2;
 	host.fail_errno = EREMOTEIO;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 4 * GIB, all_access, NULL,
-				 &mr), -EREMOTEIO);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 4 * GIB, all_access, NULL, &mr),
+			 -EREMOTEIO);
 	is(EREMOTEIO, "Remote I/O error (121)");
 	is(EREMOTEIO, "EREMOTEIO, after ENOMEM with larger pieces");
 	done();
@@ -620,6 +622,5 @@ int main(void)
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests_name("causes of failed registrations", tests,
-					   NULL, NULL);
+	return cmocka_run_group_tests_name("causes of failed registrations", tests, NULL, NULL);
 }

@@ -21,14 +21,13 @@
 #include "region/context.h"
 
 /* A test with a host of its own. */
-#define FAKE_TEST(test) \
-	cmocka_unit_test_setup_teardown(test, fake_setup, fake_teardown)
+#define FAKE_TEST(test) cmocka_unit_test_setup_teardown(test, fake_setup, fake_teardown)
 
 #define GIB (1ULL << 30)
 #define MIB (1ULL << 20)
 
 struct fake_mr {
-	struct ibv_mr mr;	/* first: verbs hands this out */
+	struct ibv_mr mr; /* first: verbs hands this out */
 	uint64_t offset;
 	uint64_t iova;
 	int fd;
@@ -47,21 +46,21 @@ static struct fake_host {
 	/* verbs */
 	struct fake_mr *live;
 	size_t live_count;
-	size_t calls;		/* registrations asked for, fd -1 apart */
+	size_t calls; /* registrations asked for, fd -1 apart */
 	size_t dereg_calls;
-	size_t fail_call;	/* number of the one that fails, 1 = first; 0: none */
+	size_t fail_call; /* number of the one that fails, 1 = first; 0: none */
 	int fail_errno;
-	size_t fail_times;	/* how many from there on; 0 = one */
-	uint64_t fail_above;	/* any longer piece fails with ENOMEM */
-	size_t dereg_fails;	/* deregistration number that fails, 0: none */
-	int provider_answer;	/* to fd -1 */
+	size_t fail_times; /* how many from there on; 0 = one */
+	uint64_t fail_above; /* any longer piece fails with ENOMEM */
+	size_t dereg_fails; /* deregistration number that fails, 0: none */
+	int provider_answer; /* to fd -1 */
 	int kernel_answer;
 	uint32_t next_key;
 
 	/* DMA-BUF and module */
 	int64_t dmabuf_size;
 	bool no_dmabuf;
-	struct region_dmabuf_id dmabuf_id;	/* inode 0: not known */
+	struct region_dmabuf_id dmabuf_id; /* inode 0: not known */
 	int module_error;
 	enum mrg_walk walk;
 	bool no_layout_feature;
@@ -70,19 +69,18 @@ static struct fake_host {
 	size_t sg_count;
 	enum mrg_iommu iommu;
 	bool moves;
-	size_t layouts;		/* asked for */
+	size_t layouts; /* asked for */
 	size_t layouts_held;
 } host;
 
-static struct ibv_mr *fake_register(uint64_t offset, void *addr, size_t length,
-				    uint64_t iova, int fd)
+static struct ibv_mr *fake_register(uint64_t offset, void *addr, size_t length, uint64_t iova,
+				    int fd)
 {
 	size_t times = host.fail_times ? host.fail_times : 1;
 	struct fake_mr *mr;
 
 	host.calls++;
-	if (host.fail_call && host.calls >= host.fail_call &&
-	    host.calls < host.fail_call + times) {
+	if (host.fail_call && host.calls >= host.fail_call && host.calls < host.fail_call + times) {
 		errno = host.fail_errno;
 		return NULL;
 	}
@@ -105,17 +103,15 @@ static struct ibv_mr *fake_register(uint64_t offset, void *addr, size_t length,
 	return &mr->mr;
 }
 
-static struct ibv_mr *fake_reg(struct ibv_pd *pd, void *addr, size_t length,
-			       int access)
+static struct ibv_mr *fake_reg(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	(void)access;
 	assert_ptr_equal(pd, &host.pd);
 	return fake_register(0, addr, length, (uintptr_t)addr, -1);
 }
 
-static struct ibv_mr *fake_reg_dmabuf(struct ibv_pd *pd, uint64_t offset,
-				      size_t length, uint64_t iova, int fd,
-				      int access)
+static struct ibv_mr *fake_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
+				      uint64_t iova, int fd, int access)
 {
 	(void)access;
 	assert_ptr_equal(pd, &host.pd);
@@ -142,8 +138,7 @@ static int fake_dereg(struct ibv_mr *mr)
 	return 0;
 }
 
-static int fake_query_device(struct ibv_context *verbs,
-			     struct ibv_device_attr *attr)
+static int fake_query_device(struct ibv_context *verbs, struct ibv_device_attr *attr)
 {
 	(void)verbs;
 	memset(attr, 0, sizeof(*attr));
@@ -191,15 +186,14 @@ static void fake_dev_close(struct mrg_dev *dev)
 static int fake_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
 {
 	(void)dev;
-	*info = (struct mrg_dev_info){ .abi = 1, .has_walk = true,
-				       .has_layout = !host.no_layout_feature,
-				       .walk = host.walk };
+	*info = (struct mrg_dev_info){
+		.abi = 1, .has_walk = true, .has_layout = !host.no_layout_feature, .walk = host.walk
+	};
 	return 0;
 }
 
-static int fake_dev_layout(struct mrg_dev *dev, int fd,
-			   const struct mrg_pci_addr *importer, uint64_t iova,
-			   uint64_t offset, uint64_t length, uint32_t flags,
+static int fake_dev_layout(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *importer,
+			   uint64_t iova, uint64_t offset, uint64_t length, uint32_t flags,
 			   struct mrg_layout *layout)
 {
 	(void)dev, (void)fd, (void)importer, (void)iova, (void)length, (void)flags;
@@ -207,7 +201,8 @@ static int fake_dev_layout(struct mrg_dev *dev, int fd,
 	if (host.layout_error)
 		return host.layout_error;
 	host.layouts_held++;
-	*layout = (struct mrg_layout){ .sg = host.sg, .count = host.sg_count,
+	*layout = (struct mrg_layout){ .sg = host.sg,
+				       .count = host.sg_count,
 				       .start = offset & ~4095ULL,
 				       .iommu = host.iommu,
 				       .moves = host.moves };
@@ -274,8 +269,7 @@ static inline void set_driver(const char *driver)
 	link_file(target, "sys/devices/pci0000:00/0000:01:00.0/driver");
 }
 
-static inline void set_proc(uint64_t memlock, uint64_t pinned, size_t vmas,
-		     uint64_t vma_limit)
+static inline void set_proc(uint64_t memlock, uint64_t pinned, size_t vmas, uint64_t vma_limit)
 {
 	char text[256], path[128];
 	FILE *maps;
@@ -296,8 +290,8 @@ static inline void set_proc(uint64_t memlock, uint64_t pinned, size_t vmas,
 	maps = fopen(path, "w");
 	fputs("100000000-800000000000 rw-p 00000000 00:00 0 \n", maps);
 	for (size_t i = 1; i < vmas; i++)
-		fprintf(maps, "%zx000-%zx000 rw-p 00000000 00:00 0 \n",
-			0x800000000 + i, 0x800000001 + i);
+		fprintf(maps, "%zx000-%zx000 rw-p 00000000 00:00 0 \n", 0x800000000 + i,
+			0x800000001 + i);
 	fclose(maps);
 }
 
@@ -314,10 +308,8 @@ static int fake_setup(void **state)
 	write_file("", "%s/sys/bus/pci/devices/.keep", host.root);
 	write_file("", "%s/sys/class/infiniband/fake0/node_type", host.root);
 	link_file("../../../bus/pci", "sys/devices/pci0000:00/0000:01:00.0/subsystem");
-	link_file("../../../devices/pci0000:00/0000:01:00.0",
-		  "sys/bus/pci/devices/0000:01:00.0");
-	link_file("../../../devices/pci0000:00/0000:01:00.0",
-		  "sys/class/infiniband/fake0/device");
+	link_file("../../../devices/pci0000:00/0000:01:00.0", "sys/bus/pci/devices/0000:01:00.0");
+	link_file("../../../devices/pci0000:00/0000:01:00.0", "sys/class/infiniband/fake0/device");
 	set_driver("mlx5_core");
 	set_proc(UINT64_MAX >> 1, 0, 100, 65530);
 	strcpy(host.device.name, "fake0");
@@ -329,15 +321,21 @@ static int fake_setup(void **state)
 	host.walk = MRG_WALK_TRUNCATING;
 	host.dmabuf_size = 1LL << 40;
 	host.env = (struct region_env){
-		.reg = fake_reg, .reg_dmabuf = fake_reg_dmabuf,
-		.dereg = fake_dereg, .query_device = fake_query_device,
+		.reg = fake_reg,
+		.reg_dmabuf = fake_reg_dmabuf,
+		.dereg = fake_dereg,
+		.query_device = fake_query_device,
 		.kernel_probe = fake_kernel_probe,
 		.dmabuf_size = fake_dmabuf_size,
-		.is_dmabuf = fake_is_dmabuf, .dmabuf_id = fake_dmabuf_id,
-		.dev_open = fake_dev_open, .dev_close = fake_dev_close,
-		.dev_info = fake_dev_info, .dev_layout = fake_dev_layout,
+		.is_dmabuf = fake_is_dmabuf,
+		.dmabuf_id = fake_dmabuf_id,
+		.dev_open = fake_dev_open,
+		.dev_close = fake_dev_close,
+		.dev_info = fake_dev_info,
+		.dev_layout = fake_dev_layout,
 		.layout_release = fake_layout_release,
-		.sys = host.sys, .proc = host.proc,
+		.sys = host.sys,
+		.proc = host.proc,
 	};
 	return 0;
 }
@@ -369,12 +367,11 @@ static inline int reg_dmabuf(struct mrg_ctx *ctx, uint64_t addr, uint64_t length
 {
 	const struct mrg_dmabuf buf = { .fd = 5, .base = addr & ~4095ULL };
 
-	return mrg_reg_dmabuf(ctx, &host.pd, &buf, addr, length, all_access, opts,
-			      mr);
+	return mrg_reg_dmabuf(ctx, &host.pd, &buf, addr, length, all_access, opts, mr);
 }
 
-static inline void assert_error(const struct mrg_ctx *ctx, int code,
-				const char *stage, const char *words)
+static inline void assert_error(const struct mrg_ctx *ctx, int code, const char *stage,
+				const char *words)
 {
 	struct mrg_error error;
 
@@ -382,8 +379,8 @@ static inline void assert_error(const struct mrg_ctx *ctx, int code,
 	assert_int_equal(error.code, code);
 	assert_string_equal(error.stage, stage);
 	if (!strstr(error.cause, words) && !strstr(error.remedy, words))
-		fail_msg("\"%s\" is neither in \"%s\" nor in \"%s\"", words,
-			 error.cause, error.remedy);
+		fail_msg("\"%s\" is neither in \"%s\" nor in \"%s\"", words, error.cause,
+			 error.remedy);
 }
 
 #endif

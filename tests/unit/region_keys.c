@@ -33,10 +33,11 @@ static struct mrg_mr *make(const uint64_t *lengths, size_t count)
 	mr->count = count;
 	mr->pieces = calloc(count, sizeof(*mr->pieces));
 	for (size_t i = 0; i < count; i++) {
-		mr->pieces[i] = (struct region_piece){
-			.start = at, .length = lengths[i],
-			.delta = ((i + 1) << 48) - at,
-			.lkey = (uint32_t)i + 1, .rkey = (uint32_t)i + 0x1000 };
+		mr->pieces[i] = (struct region_piece){ .start = at,
+						       .length = lengths[i],
+						       .delta = ((i + 1) << 48) - at,
+						       .lkey = (uint32_t)i + 1,
+						       .rkey = (uint32_t)i + 0x1000 };
 		at += lengths[i];
 	}
 	mr->length = at;
@@ -110,7 +111,8 @@ static void windows_and_irregular_pieces_agree_with_a_naive_look_up(void **state
 		struct mrg_mr *mr;
 
 		for (size_t i = 0; i < count; i++)
-			lengths[i] = round % 2 ? step : (1 + random_below(1 << 20)) << random_below(14);
+			lengths[i] = round % 2 ? step :
+						 (1 + random_below(1 << 20)) << random_below(14);
 		if (round % 4 == 1) {
 			lengths[0] = 1 + random_below(step);
 			lengths[count - 1] = 1 + random_below(step);
@@ -210,7 +212,8 @@ static size_t random_segs(struct mrg_seg *segs, uint64_t length)
 	for (uint64_t at = 0; at < length; at += segs[n++].length) {
 		uint64_t left = length - at;
 
-		segs[n] = (struct mrg_seg){ .wire = at * 3, .lkey = (uint32_t)n,
+		segs[n] = (struct mrg_seg){ .wire = at * 3,
+					    .lkey = (uint32_t)n,
 					    .rkey = (uint32_t)n,
 					    .length = n == 30 ? left : 1 + random_below(left) };
 	}

@@ -35,8 +35,7 @@ static void wrapping_buffer_is_rebased_into_one_mr(void **state)
 
 static void equal_iova_splits_instead(void **state)
 {
-	const struct mrg_reg_opts opts = { .size = sizeof(opts),
-					   .flags = MRG_REG_IOVA_EQUAL };
+	const struct mrg_reg_opts opts = { .size = sizeof(opts), .flags = MRG_REG_IOVA_EQUAL };
 	struct mrg_ctx *ctx = open_fake();
 	struct mrg_seg segs[16];
 	struct mrg_mr *mr;
@@ -66,9 +65,8 @@ static void exact_walk_gets_one_mr_and_asks_for_no_layout(void **state)
 	ctx = open_fake();
 	show(wrapping, 1);
 	for (int strategy = MRG_STRATEGY_AUTO; strategy <= MRG_STRATEGY_REBASE; strategy++) {
-		const struct mrg_reg_opts opts = {
-			.size = sizeof(opts),
-			.strategy = (enum mrg_strategy)strategy };
+		const struct mrg_reg_opts opts = { .size = sizeof(opts),
+						   .strategy = (enum mrg_strategy)strategy };
 
 		assert_int_equal(reg_dmabuf(ctx, ADDR, 12 * GIB, &opts, &mr), 0);
 		assert_int_equal(host.live_count, 1);
@@ -291,20 +289,18 @@ static void late_plan_is_made_once_for_all_threads(void **state)
 /* Where the planner is left out, it would have said the same. */
 static void plain_cases_are_the_planners_too(void **state)
 {
-	static const enum mrg_walk walks[] = { MRG_WALK_ANY, MRG_WALK_EXACT,
-					       MRG_WALK_TRUNCATING,
-					       MRG_WALK_TRUNCATING_UNBOUNDED,
-					       MRG_WALK_PER_ENTRY,
-					       MRG_WALK_PER_ENTRY_NARROW };
-	static const uint64_t lengths[] = { 1, 4096, MIB, GIB, 2 * GIB - 4096, 2 * GIB,
-					    2 * GIB + 4096, 4 * GIB, 12 * GIB };
+	static const enum mrg_walk walks[] = { MRG_WALK_ANY,	    MRG_WALK_EXACT,
+					       MRG_WALK_TRUNCATING, MRG_WALK_TRUNCATING_UNBOUNDED,
+					       MRG_WALK_PER_ENTRY,  MRG_WALK_PER_ENTRY_NARROW };
+	static const uint64_t lengths[] = {
+		1, 4096, MIB, GIB, 2 * GIB - 4096, 2 * GIB, 2 * GIB + 4096, 4 * GIB, 12 * GIB
+	};
 	static const uint64_t starts[] = { 0, 4096, 0x123, GIB, 2 * GIB - 4096, 2 * GIB, 3 * GIB };
 	uint64_t x = 1;
 
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
-		struct mrg_reg_opts opts = { .size = sizeof(opts),
-					     .flags = MRG_REG_IOVA_EQUAL };
+		struct mrg_reg_opts opts = { .size = sizeof(opts), .flags = MRG_REG_IOVA_EQUAL };
 		const struct mrg_piece *pieces;
 		struct fake_mr *live;
 		struct mrg_ctx *ctx;
@@ -319,7 +315,8 @@ static void plain_cases_are_the_planners_too(void **state)
 		opts.max_mr_size = (x >> 33) % 3 ? 0 : 3 * GIB;
 		ctx = open_fake();
 		assert_int_equal(reg_dmabuf(ctx, ADDR + starts[(x >> 44) % 7],
-					    lengths[(x >> 50) % 9], &opts, &mr), 0);
+					    lengths[(x >> 50) % 9], &opts, &mr),
+				 0);
 		pieces = mrg_plan_pieces(mrg_mr_plan(mr), &count);
 		assert_int_equal(count, host.live_count);
 		live = host.live;
@@ -334,8 +331,7 @@ static void plain_cases_are_the_planners_too(void **state)
 
 static void module_can_be_left_out(void **state)
 {
-	const struct mrg_open_opts opts = { .size = sizeof(opts),
-					    .flags = MRG_OPEN_NO_MODULE };
+	const struct mrg_open_opts opts = { .size = sizeof(opts), .flags = MRG_OPEN_NO_MODULE };
 	struct mrg_ctx *ctx;
 	struct mrg_mr *mr;
 
@@ -406,8 +402,7 @@ static void failure_at_each_piece_leaves_nothing(void **state)
 			host.fail_call = piece + 1;
 			host.fail_errno = errors[e];
 			mr = (struct mrg_mr *)1;
-			assert_int_equal(reg_dmabuf(ctx, ADDR, 12 * GIB, &opts, &mr),
-					 -errors[e]);
+			assert_int_equal(reg_dmabuf(ctx, ADDR, 12 * GIB, &opts, &mr), -errors[e]);
 			assert_ptr_equal(mr, (struct mrg_mr *)1);
 			assert_int_equal(host.live_count, 0);
 			assert_int_equal(host.calls, piece + 1);
@@ -482,18 +477,19 @@ static void only_on_demand_registration_is_tried_again(void **state)
 	host.fail_errno = EAGAIN;
 	host.fail_call = 1;
 	host.fail_times = 3;
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, MIB, all_access, NULL,
-				 &mr), -EAGAIN);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, MIB, all_access, NULL, &mr), -EAGAIN);
 	assert_int_equal(host.calls, 1);
 	host.calls = 0;
 	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, MIB,
-				 all_access | IBV_ACCESS_ON_DEMAND, NULL, &mr), 0);
+				 all_access | IBV_ACCESS_ON_DEMAND, NULL, &mr),
+			 0);
 	assert_int_equal(host.calls, 4);
 	assert_int_equal(mrg_dereg(mr), 0);
 	host.calls = 0;
 	host.fail_times = 1000;
 	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, MIB,
-				 all_access | IBV_ACCESS_ON_DEMAND, NULL, &mr), -EAGAIN);
+				 all_access | IBV_ACCESS_ON_DEMAND, NULL, &mr),
+			 -EAGAIN);
 	assert_in_range(host.calls, 2, 16);
 	mrg_close(ctx);
 }
@@ -501,8 +497,7 @@ static void only_on_demand_registration_is_tried_again(void **state)
 /* Device limits, and the same as the caller's cap. */
 static void largest_mr_is_never_exceeded_nor_shrunk_silently(void **state)
 {
-	const struct mrg_reg_opts capped = { .size = sizeof(capped),
-					     .max_mr_size = 2 * GIB };
+	const struct mrg_reg_opts capped = { .size = sizeof(capped), .max_mr_size = 2 * GIB };
 	struct mrg_ctx *ctx;
 	struct mrg_seg segs[2];
 	struct mrg_mr *mr;
@@ -513,7 +508,8 @@ static void largest_mr_is_never_exceeded_nor_shrunk_silently(void **state)
 		host.max_mr_size = by_device ? 2 * GIB : UINT64_MAX;
 		ctx = open_fake();
 		assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 5 * GIB, all_access,
-					 by_device ? NULL : &capped, &mr), 0);
+					 by_device ? NULL : &capped, &mr),
+				 0);
 		assert_int_equal(host.live_count, 3);
 		assert_int_equal(mrg_keys(mr, ADDR + 2 * GIB - 4096, 4096, segs, 2), 1);
 		assert_int_equal(mrg_keys(mr, ADDR + 2 * GIB, 4096, segs, 2), 1);
@@ -567,8 +563,8 @@ static void memlock_is_not_taken_for_lack_of_iommu_room(void **state)
 	set_proc(128 * GIB, 100 * GIB, 50, 65530);
 	host.fail_above = 2 * GIB;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 63 * GIB, all_access,
-				 NULL, &mr), -ENOMEM);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 63 * GIB, all_access, NULL, &mr),
+			 -ENOMEM);
 	assert_int_equal(host.calls, 1);
 	assert_error(ctx, -ENOMEM, "register piece", "locked-memory limit");
 	mrg_close(ctx);
@@ -583,8 +579,7 @@ static size_t host_mrs(const char *iommu, enum mrg_walk walk)
 	set_iommu(iommu);
 	host.walk = walk;
 	ctx = open_fake();
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 12 * GIB, all_access,
-				 NULL, &mr), 0);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 12 * GIB, all_access, NULL, &mr), 0);
 	count = host.live_count;
 	for (struct fake_mr *p = host.live; p; p = p->next)
 		assert_ptr_equal(p->mr.addr, (void *)p->iova);
@@ -604,16 +599,15 @@ static void host_memory_is_cut_only_where_an_iommu_joins_it(void **state)
 	assert_int_equal(host_mrs("blocked", MRG_WALK_TRUNCATING), 6);
 }
 
-static void set_smaps(uint64_t start, uint64_t end, unsigned int page_kib,
-		      const char *flags)
+static void set_smaps(uint64_t start, uint64_t end, unsigned int page_kib, const char *flags)
 {
 	char text[512];
 
 	snprintf(text, sizeof(text),
 		 "%llx-%llx rw-p 00000000 00:0f 4711 /anon_hugepage (deleted)\n"
 		 "Size:           12582912 kB\nKernelPageSize: %8u kB\nMMUPageSize:    %8u kB\n"
-		 "VmFlags: rd wr mr mw me %s \n", (unsigned long long)start,
-		 (unsigned long long)end, page_kib, page_kib, flags);
+		 "VmFlags: rd wr mr mw me %s \n",
+		 (unsigned long long)start, (unsigned long long)end, page_kib, page_kib, flags);
 	write_file(text, "%s/self/smaps", host.proc);
 }
 
@@ -630,16 +624,15 @@ static void hugetlb_memory_is_cut_at_huge_page_borders(void **state)
 	assert_int_equal(host_mrs(NULL, MRG_WALK_EXACT), 1);
 
 	ctx = open_fake();
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, GIB, all_access, &opts,
-				 &mr), 0);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, GIB, all_access, &opts, &mr), 0);
 	assert_int_equal(host.live_count, 32);
 	for (struct fake_mr *p = host.live; p; p = p->next)
 		assert_int_equal(p->iova % (2 * MIB), 0);
 	assert_int_equal(mrg_dereg(mr), 0);
 
 	opts.max_mr_size = MIB;
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, GIB, all_access, &opts,
-				 &mr), -EINVAL);
+	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, GIB, all_access, &opts, &mr),
+			 -EINVAL);
 	assert_error(ctx, -EINVAL, "plan", "huge page of 2 MiB");
 	assert_error(ctx, -EINVAL, "plan", "largest MR of 1 MiB");
 	assert_error(ctx, -EINVAL, "plan", "use smaller huge pages");
@@ -662,7 +655,8 @@ static void on_demand_memory_is_never_cut_for_the_walk(void **state)
 	set_iommu("DMA");
 	ctx = open_fake();
 	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)ADDR, 12 * GIB,
-				 all_access | IBV_ACCESS_ON_DEMAND, NULL, &mr), 0);
+				 all_access | IBV_ACCESS_ON_DEMAND, NULL, &mr),
+			 0);
 	assert_int_equal(host.live_count, 1);
 	assert_int_equal(mrg_dereg(mr), 0);
 	mrg_close(ctx);
@@ -676,8 +670,8 @@ static void memory_may_start_and_end_inside_a_page(void **state)
 	struct mrg_mr *mr;
 
 	(void)state;
-	assert_int_equal(mrg_reg(ctx, &host.pd, (void *)(ADDR + 0x123), 4999, all_access,
-				 NULL, &mr), 0);
+	assert_int_equal(
+		mrg_reg(ctx, &host.pd, (void *)(ADDR + 0x123), 4999, all_access, NULL, &mr), 0);
 	assert_ptr_equal(host.live->mr.addr, (void *)(ADDR + 0x123));
 	assert_int_equal(host.live->mr.length, 4999);
 	assert_int_equal(mrg_keys(mr, ADDR + 0x123, 4999, &seg, 1), 1);
@@ -689,8 +683,7 @@ static void memory_may_start_and_end_inside_a_page(void **state)
 static void limit_of_an_mr_cuts_between_units(void **state)
 {
 	const uint64_t unit = 48 * MIB;
-	const struct mrg_reg_opts opts = { .size = sizeof(opts), .unit = unit,
-					   .max_mr_size = GIB };
+	const struct mrg_reg_opts opts = { .size = sizeof(opts), .unit = unit, .max_mr_size = GIB };
 	struct mrg_ctx *ctx;
 	struct mrg_seg segs[32];
 	struct mrg_mr *mr;
@@ -708,7 +701,10 @@ static void limit_of_an_mr_cuts_between_units(void **state)
 
 static void unknown_options_are_refused(void **state)
 {
-	struct { struct mrg_reg_opts opts; uint64_t later; } longer = { 0 };
+	struct {
+		struct mrg_reg_opts opts;
+		uint64_t later;
+	} longer = { 0 };
 	struct mrg_ctx *ctx = open_fake();
 	struct mrg_open_opts open = { .size = sizeof(open), .flags = 1u << 30 };
 	struct mrg_ctx *other = NULL;

@@ -19,10 +19,10 @@
 #include "base/error.h"
 #include "registry/registry.h"
 
-#define FAKE_DEVICES	2
+#define FAKE_DEVICES 2
 #define FAKE_KEY(device, serial) ((uint32_t)((device) << 28 | (serial)))
 
-#define BIT(name)	MRG_PROTO_BIT(MRG_PROTO_##name)
+#define BIT(name) MRG_PROTO_BIT(MRG_PROTO_##name)
 
 struct fake_entry {
 	enum mrg_protocol protocol;
@@ -38,10 +38,10 @@ static struct fake_registry {
 	bool logs;
 	size_t live;
 	uint32_t serial;
-	uint32_t add_fails;	/* protocols that cannot be made, BIT() */
-	uint32_t remove_fails;	/* that cannot be undone */
-	size_t fails_device;	/* verbs fail on this device alone */
-	uint32_t gpu_kind;	/* what GPU memory is: BIT() of one share */
+	uint32_t add_fails; /* protocols that cannot be made, BIT() */
+	uint32_t remove_fails; /* that cannot be undone */
+	size_t fails_device; /* verbs fail on this device alone */
+	uint32_t gpu_kind; /* what GPU memory is: BIT() of one share */
 	void (*on_add)(void);
 } fake;
 
@@ -94,7 +94,7 @@ static int fake_add(struct mrg_registry *registry, struct registry_request *requ
 		fake.on_add();
 	if (fails)
 		return base_error_set(error, -ENOMEM - (int)protocol, "make", "", "%s failed",
-				    mrg_protocol_name(protocol));
+				      mrg_protocol_name(protocol));
 	entry = malloc(sizeof(*entry));
 	*entry = (struct fake_entry){ protocol, device, request->addr, request->length,
 				      ++fake.serial };
@@ -104,8 +104,8 @@ static int fake_add(struct mrg_registry *registry, struct registry_request *requ
 	return 0;
 }
 
-static int fake_remove(struct mrg_registry *registry, enum mrg_protocol protocol,
-		       void *at, struct mrg_error *error)
+static int fake_remove(struct mrg_registry *registry, enum mrg_protocol protocol, void *at,
+		       struct mrg_error *error)
 {
 	struct fake_entry *entry = at;
 	bool fails = fake_fails(fake.remove_fails, protocol, entry->device);
@@ -114,7 +114,7 @@ static int fake_remove(struct mrg_registry *registry, enum mrg_protocol protocol
 	fake_note('-', protocol, entry->device, fails);
 	if (fails)
 		return base_error_set(error, -EBUSY, "undo", "", "%s is bound",
-				    mrg_protocol_name(protocol));
+				      mrg_protocol_name(protocol));
 	assert_int_equal(entry->protocol, protocol);
 	fake.live--;
 	free(entry);
@@ -122,8 +122,8 @@ static int fake_remove(struct mrg_registry *registry, enum mrg_protocol protocol
 }
 
 /* Two pieces, cut in the middle, for buffers of 2 bytes or more; verbs alone. */
-static ssize_t fake_keys(const void *at, uint64_t addr, uint64_t length,
-			 struct mrg_seg *segs, size_t cap)
+static ssize_t fake_keys(const void *at, uint64_t addr, uint64_t length, struct mrg_seg *segs,
+			 size_t cap)
 {
 	const struct fake_entry *entry = at;
 	uint64_t half = entry->length / 2, offset = addr - entry->addr;
@@ -144,7 +144,8 @@ static ssize_t fake_keys(const void *at, uint64_t addr, uint64_t length,
 	for (int i = 0, n = 0; i < 2; offset += parts[i++])
 		if (parts[i])
 			segs[n++] = (struct mrg_seg){
-				.wire = entry->addr + offset, .length = parts[i],
+				.wire = entry->addr + offset,
+				.length = parts[i],
 				.lkey = FAKE_KEY(entry->device, entry->serial),
 				.rkey = FAKE_KEY(entry->device, entry->serial) + (uint32_t)i,
 			};

@@ -34,7 +34,8 @@ static int name_device(struct mrg_registry *in, struct registry_device *device)
 static int set_up(void **state)
 {
 	struct mrg_registry_device devices[2] = { { .pd = &host.pd }, { .pd = &host.pd } };
-	struct mrg_registry_opts opts = { .size = sizeof(opts), .devices = devices,
+	struct mrg_registry_opts opts = { .size = sizeof(opts),
+					  .devices = devices,
 					  .device_count = 2 };
 	struct mrg_share_opts with = { .size = sizeof(with) };
 
@@ -63,14 +64,15 @@ static int tear_down(void **state)
 	return fake_teardown(state);
 }
 
-#define VERBS	MRG_PROTO_BIT(MRG_PROTO_VERBS)
-#define SHARES	(MRG_PROTO_BIT(MRG_PROTO_CUDA_VMM) | MRG_PROTO_BIT(MRG_PROTO_CUDA_IPC))
+#define VERBS MRG_PROTO_BIT(MRG_PROTO_VERBS)
+#define SHARES (MRG_PROTO_BIT(MRG_PROTO_CUDA_VMM) | MRG_PROTO_BIT(MRG_PROTO_CUDA_IPC))
 
 static struct mrg_buffer *must_reg(uint64_t addr, uint64_t length, uint32_t protocols,
 				   uint32_t lazy)
 {
-	const struct mrg_buffer_opts opts = { .size = sizeof(opts), .protocols = protocols,
-					      .lazy = lazy, .access = all_access };
+	const struct mrg_buffer_opts opts = {
+		.size = sizeof(opts), .protocols = protocols, .lazy = lazy, .access = all_access
+	};
 	struct mrg_buffer *buffer = NULL;
 	struct mrg_error error;
 
@@ -132,15 +134,15 @@ static void memory_of_cudamalloc_is_shared_by_ipc(void **state)
 static void a_share_that_the_memory_is_not_for_is_named(void **state)
 {
 	const struct mrg_buffer_opts opts = {
-		.size = sizeof(opts), .protocols = MRG_PROTO_BIT(MRG_PROTO_HIP_IPC),
+		.size = sizeof(opts),
+		.protocols = MRG_PROTO_BIT(MRG_PROTO_HIP_IPC),
 	};
 	uint64_t addr = double_alloc(DOUBLE_LEGACY, 4 * MIB, 0);
 	struct mrg_buffer *buffer = NULL;
 	struct mrg_error error;
 
 	(void)state;
-	assert_int_equal(mrg_buffer_register(registry, addr, 4 * MIB, &opts, &buffer),
-			 -EOPNOTSUPP);
+	assert_int_equal(mrg_buffer_register(registry, addr, 4 * MIB, &opts, &buffer), -EOPNOTSUPP);
 	assert_null(buffer);
 	assert_int_equal(mrg_registry_last_error(registry, &error), 0);
 	assert_non_null(strstr(error.cause, "cuda-ipc"));
@@ -186,7 +188,8 @@ static void an_mr_that_cannot_be_undone_is_kept_and_tried_again(void **state)
 		{ .size = 4 * MIB, .handle_types = 1, .rdma = true },
 		{ .size = 4 * MIB, .handle_types = 1, .rdma = true },
 	};
-	const struct mrg_buffer_opts opts = { .size = sizeof(opts), .protocols = VERBS,
+	const struct mrg_buffer_opts opts = { .size = sizeof(opts),
+					      .protocols = VERBS,
 					      .access = all_access };
 	struct unit_vmm vmm = unit_vmm(alike, 3);
 	struct mrg_registry_stats stats;
@@ -198,7 +201,8 @@ static void an_mr_that_cannot_be_undone_is_kept_and_tried_again(void **state)
 	host.fail_call = 3;
 	host.fail_errno = EINVAL;
 	host.dereg_fails = 1;
-	assert_int_equal(mrg_buffer_register(registry, vmm.addr, vmm.size, &opts, &buffer), -EINVAL);
+	assert_int_equal(mrg_buffer_register(registry, vmm.addr, vmm.size, &opts, &buffer),
+			 -EINVAL);
 	assert_null(buffer);
 	assert_int_equal(host.live_count, 1);
 	mrg_registry_stats(registry, &stats);

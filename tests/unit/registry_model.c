@@ -6,10 +6,10 @@
  */
 #include "registry_fake.h"
 
-#define STEPS		60000
-#define STEPS_FULL	1000000
-#define MAX_BUFFERS	3000
-#define MAX_HELD	16
+#define STEPS 60000
+#define STEPS_FULL 1000000
+#define MAX_BUFFERS 3000
+#define MAX_HELD 16
 
 /* A buffer as it ought to be. */
 struct model {
@@ -17,9 +17,9 @@ struct model {
 	uint64_t first, last;
 	uint64_t generation;
 	unsigned int registrations;
-	uint32_t have;			/* protocols; verbs on both devices */
+	uint32_t have; /* protocols; verbs on both devices */
 	unsigned int holders;
-	bool left;			/* nobody finds it; unregister again */
+	bool left; /* nobody finds it; unregister again */
 };
 
 static struct model models[MAX_BUFFERS];
@@ -74,8 +74,13 @@ static struct model *exact(uint64_t first, uint64_t last)
 static uint32_t pick_protocols(void)
 {
 	static const uint32_t some[] = {
-		BIT(VERBS), BIT(VERBS), BIT(HIP_IPC), BIT(CUDA_IPC), BIT(HOST_SHM),
-		BIT(VERBS) | BIT(HIP_IPC), BIT(VERBS) | BIT(CUDA_IPC) | BIT(HOST_SHM),
+		BIT(VERBS),
+		BIT(VERBS),
+		BIT(HIP_IPC),
+		BIT(CUDA_IPC),
+		BIT(HOST_SHM),
+		BIT(VERBS) | BIT(HIP_IPC),
+		BIT(VERBS) | BIT(CUDA_IPC) | BIT(HOST_SHM),
 	};
 
 	return some[pick(7)];
@@ -127,7 +132,9 @@ static void do_register(void)
 		return;
 	if (!model) {
 		model = &models[count++];
-		*model = (struct model){ .real = real, .first = first, .last = last,
+		*model = (struct model){ .real = real,
+					 .first = first,
+					 .last = last,
 					 .generation = mrg_buffer_generation(real) };
 	}
 	must(real == model->real, "the same range got another handle");
@@ -285,8 +292,8 @@ static void do_describe(void)
 	must(held == model->real, "a descriptor leads to another buffer");
 	mrg_buffer_put(held);
 	back.generation--;
-	must(mrg_registry_verify(registry, &back, NULL) == -ESTALE ||
-	     !back.generation, "an old generation is taken");
+	must(mrg_registry_verify(registry, &back, NULL) == -ESTALE || !back.generation,
+	     "an old generation is taken");
 	mrg_descriptor_release(&desc);
 	mrg_descriptor_release(&back);
 	free(bytes);

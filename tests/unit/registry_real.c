@@ -9,8 +9,8 @@
 #include "registry/registry.h"
 #include "region_fake.h"
 
-#define ADDR	0x700000000000ull
-#define LENGTH	(6 * GIB)
+#define ADDR 0x700000000000ull
+#define LENGTH (6 * GIB)
 
 static struct mrg_ctx *ctx;
 static struct mrg_share *share;
@@ -29,7 +29,8 @@ static int name_device(struct mrg_registry *in, struct registry_device *device)
 static int set_up(void **state)
 {
 	struct mrg_registry_device device = { .pd = &host.pd };
-	struct mrg_registry_opts opts = { .size = sizeof(opts), .devices = &device,
+	struct mrg_registry_opts opts = { .size = sizeof(opts),
+					  .devices = &device,
 					  .device_count = 1 };
 
 	fake_setup(state);
@@ -55,8 +56,9 @@ static void a_large_dmabuf_is_told_of_as_its_mrs(void **state)
 {
 	const struct mrg_dmabuf dmabuf = { .fd = 5, .base = ADDR };
 	const struct mrg_reg_opts reg = { .size = sizeof(reg), .max_mr_size = 2 * GIB };
-	const struct mrg_buffer_opts opts = { .size = sizeof(opts), .access = all_access,
-					      .dmabuf = &dmabuf, .reg = &reg };
+	const struct mrg_buffer_opts opts = {
+		.size = sizeof(opts), .access = all_access, .dmabuf = &dmabuf, .reg = &reg
+	};
 	struct mrg_descriptor desc;
 	struct mrg_buffer *buffer;
 	struct mrg_seg local[4], remote[4];
@@ -83,7 +85,8 @@ static void a_large_dmabuf_is_told_of_as_its_mrs(void **state)
 static void a_failure_of_verbs_names_device_and_cause(void **state)
 {
 	const struct mrg_dmabuf dmabuf = { .fd = 5, .base = ADDR };
-	const struct mrg_buffer_opts opts = { .size = sizeof(opts), .access = all_access,
+	const struct mrg_buffer_opts opts = { .size = sizeof(opts),
+					      .access = all_access,
 					      .dmabuf = &dmabuf };
 	struct mrg_buffer *buffer = NULL;
 	struct mrg_error error;
@@ -99,7 +102,8 @@ static void a_failure_of_verbs_names_device_and_cause(void **state)
 static void a_bound_window_is_left_and_tried_again(void **state)
 {
 	const struct mrg_dmabuf dmabuf = { .fd = 5, .base = ADDR };
-	const struct mrg_buffer_opts opts = { .size = sizeof(opts), .access = all_access,
+	const struct mrg_buffer_opts opts = { .size = sizeof(opts),
+					      .access = all_access,
 					      .dmabuf = &dmabuf };
 	struct mrg_buffer *buffer;
 	size_t calls;
@@ -142,7 +146,10 @@ static void host_memory_is_reached_by_verbs_and_by_a_process_beside(void **state
 	const size_t bytes = 1 << 20;
 	const struct mrg_memfd memfd = { .fd = make_memfd(bytes), .length = bytes };
 	const struct mrg_buffer_opts opts = {
-		.size = sizeof(opts), .access = all_access, .memfds = &memfd, .memfd_count = 1,
+		.size = sizeof(opts),
+		.access = all_access,
+		.memfds = &memfd,
+		.memfd_count = 1,
 		.protocols = MRG_PROTO_BIT(MRG_PROTO_VERBS) | MRG_PROTO_BIT(MRG_PROTO_HOST_SHM),
 		.lazy = MRG_PROTO_BIT(MRG_PROTO_VERBS),
 	};
@@ -175,7 +182,9 @@ static void memfds_of_another_length_are_refused(void **state)
 {
 	const struct mrg_memfd memfd = { .fd = make_memfd(8192), .length = 8192 };
 	const struct mrg_buffer_opts opts = {
-		.size = sizeof(opts), .memfds = &memfd, .memfd_count = 1,
+		.size = sizeof(opts),
+		.memfds = &memfd,
+		.memfd_count = 1,
 		.protocols = MRG_PROTO_BIT(MRG_PROTO_HOST_SHM),
 	};
 	struct mrg_buffer *buffer = NULL;

@@ -7,8 +7,8 @@
 
 #include "registry_fake.h"
 
-#define A	0x7f0000000000ull
-#define MIB	(1ull << 20)
+#define A 0x7f0000000000ull
+#define MIB (1ull << 20)
 
 static struct mrg_registry *registry;
 
@@ -82,7 +82,8 @@ static int find(enum mrg_protocol protocol, uint64_t addr, uint64_t length,
 static void twins_give_verbs_the_verbs_key_in_both_orders(void **state)
 {
 	static const uint32_t orders[2][2] = {
-		{ BIT(HIP_IPC), BIT(VERBS) }, { BIT(VERBS), BIT(HIP_IPC) },
+		{ BIT(HIP_IPC), BIT(VERBS) },
+		{ BIT(VERBS), BIT(HIP_IPC) },
 	};
 	struct mrg_buffer *buffer, *same;
 	uint32_t serial = 0;
@@ -285,8 +286,9 @@ static void a_part_is_found_where_no_buffer_holds_all(void **state)
 	uint64_t covered;
 
 	(void)state;
-	assert_int_equal(mrg_registry_find(registry, MRG_PROTO_VERBS, 0, A + MIB / 2 + 16,
-					   4 * MIB, &covered, &found), 0);
+	assert_int_equal(mrg_registry_find(registry, MRG_PROTO_VERBS, 0, A + MIB / 2 + 16, 4 * MIB,
+					   &covered, &found),
+			 0);
 	assert_ptr_equal(found, b);
 	assert_int_equal(covered, MIB - 16);
 	mrg_buffer_put(found);
@@ -483,7 +485,8 @@ static void lazy_verbs_are_not_made_for_local_peers(void **state)
 static void malformed_options_are_refused(void **state)
 {
 	struct mrg_buffer *buffer = NULL;
-	const struct mrg_buffer_opts lazy = { .size = sizeof(lazy), .lazy = BIT(VERBS),
+	const struct mrg_buffer_opts lazy = { .size = sizeof(lazy),
+					      .lazy = BIT(VERBS),
 					      .protocols = BIT(CUDA_IPC) };
 	const struct mrg_buffer_opts far = { .size = sizeof(far), .device_mask = 4 };
 
@@ -506,8 +509,7 @@ static void a_registry_without_devices_says_that_it_has_no_verbs(void **state)
 	(void)state;
 	assert_int_equal(mrg_buffer_register(none, A, MIB, NULL, &buffer), -EINVAL);
 	assert_int_equal(mrg_buffer_register(none, A, MIB, &opts, &buffer), -EOPNOTSUPP);
-	assert_int_equal(mrg_registry_find(none, MRG_PROTO_VERBS, 0, A, 1, NULL, &buffer),
-			 -EINVAL);
+	assert_int_equal(mrg_registry_find(none, MRG_PROTO_VERBS, 0, A, 1, NULL, &buffer), -EINVAL);
 	assert_int_equal(mrg_registry_close(none), 0);
 	fake.logs = true;
 }
@@ -521,8 +523,10 @@ static void a_child_after_fork_is_refused(void **state)
 	(void)state;
 	if (!pid)
 		_exit(reg(A, MIB, BIT(VERBS), &again) == -ECHILD &&
-		      mrg_buffer_unregister(buffer, 0) == -ECHILD &&
-		      mrg_registry_close(registry) == -ECHILD ? 0 : 1);
+				      mrg_buffer_unregister(buffer, 0) == -ECHILD &&
+				      mrg_registry_close(registry) == -ECHILD ?
+			      0 :
+			      1);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	must_unreg(buffer);

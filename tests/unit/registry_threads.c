@@ -10,13 +10,13 @@
 
 #include "registry_fake.h"
 
-#define READERS		3
-#define WRITERS		2
-#define RANGES		64
-#define BASE		0x100000ull
-#define SIZE		0x1000ull
-#define SECONDS		1
-#define SECONDS_FULL	60
+#define READERS 3
+#define WRITERS 2
+#define RANGES 64
+#define BASE 0x100000ull
+#define SIZE 0x1000ull
+#define SECONDS 1
+#define SECONDS_FULL 60
 
 static struct mrg_registry *registry;
 static atomic_bool ends;
@@ -47,7 +47,10 @@ static int undo(struct mrg_registry *in, enum mrg_protocol protocol, void *entry
 }
 
 static const struct registry_ops ops = {
-	.device = fake_device, .add = add, .remove = undo, .keys = fake_keys,
+	.device = fake_device,
+	.add = add,
+	.remove = undo,
+	.keys = fake_keys,
 };
 
 static uint64_t next(uint64_t *x)
@@ -152,7 +155,8 @@ static void what_is_found_stays_until_it_is_let_go(void **state)
 	for (size_t i = 0; i < READERS + WRITERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL,
 						i < WRITERS ? write_all : read_all,
-						(void *)(i + 1)), 0);
+						(void *)(i + 1)),
+				 0);
 	nanosleep(&time, NULL);
 	atomic_store(&ends, true);
 	for (size_t i = 0; i < READERS + WRITERS; i++)

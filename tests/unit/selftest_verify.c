@@ -21,9 +21,9 @@
 #define GIB (1ULL << 30)
 #define IOVA 0x700000000000ULL
 
-static unsigned char *memory;	/* sparse: only touched pages exist */
+static unsigned char *memory; /* sparse: only touched pages exist */
 static uint64_t size;
-static uint64_t (*place)(uint64_t offset);	/* where the "NIC" goes */
+static uint64_t (*place)(uint64_t offset); /* where the "NIC" goes */
 
 static uint64_t rightly(uint64_t offset)
 {
@@ -48,8 +48,8 @@ static uint64_t frozen_after_4_gib(uint64_t offset)
 
 static unsigned char bounce[1 << 16];
 
-int rc_transfer(struct rc_end *end, enum ibv_wr_opcode opcode,
-		const struct mrg_seg_pair *pairs, size_t count)
+int rc_transfer(struct rc_end *end, enum ibv_wr_opcode opcode, const struct mrg_seg_pair *pairs,
+		size_t count)
 {
 	(void)end;
 	for (size_t i = 0; i < count; i++) {
@@ -69,8 +69,7 @@ int rc_transfer(struct rc_end *end, enum ibv_wr_opcode opcode,
 }
 
 /* Two MRs: segments end at 6 GiB + 1000. */
-static ssize_t keys(void *arg, uint64_t offset, uint64_t length,
-		    struct mrg_seg *segs, size_t cap)
+static ssize_t keys(void *arg, uint64_t offset, uint64_t length, struct mrg_seg *segs, size_t cap)
 {
 	const uint64_t line = 6 * GIB + 1000;
 	size_t n = 0;
@@ -78,7 +77,8 @@ static ssize_t keys(void *arg, uint64_t offset, uint64_t length,
 	(void)arg;
 	assert_true(offset + length <= size);
 	if (offset < line && offset + length > line) {
-		segs[n++] = (struct mrg_seg){ .wire = IOVA + offset, .rkey = 7,
+		segs[n++] = (struct mrg_seg){ .wire = IOVA + offset,
+					      .rkey = 7,
 					      .length = line - offset };
 		length -= line - offset;
 		offset = line;
@@ -111,10 +111,13 @@ static void set_up(struct verify *v, uint64_t bytes, uint64_t (*where)(uint64_t)
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_ptr_not_equal(memory, MAP_FAILED);
-	*v = (struct verify){ .keys = keys, .truth = &truth, .size = size,
-			      .bounce_mem = bounce,
-			      .bounce = { .wire = (uintptr_t)bounce, .rkey = 1,
-					  .length = sizeof(bounce) } };
+	*v = (struct verify){
+		.keys = keys,
+		.truth = &truth,
+		.size = size,
+		.bounce_mem = bounce,
+		.bounce = { .wire = (uintptr_t)bounce, .rkey = 1, .length = sizeof(bounce) }
+	};
 }
 
 static void tear_down(struct verify *v)
@@ -206,7 +209,7 @@ static void every_wrong_byte_of_a_block_is_counted(void **state)
 	(void)state;
 	set_up(&v, 8 * GIB, low_32_bits);
 	assert_int_equal(verify_run(&v, VERIFY_INTO, &span, 1), 0);
-	assert_in_range(v.bad, 4000, 4096);	/* some bytes agree by chance */
+	assert_in_range(v.bad, 4000, 4096); /* some bytes agree by chance */
 	assert_int_equal(v.fault_count, 1);
 	assert_int_equal(v.faults[0].length, 4096);
 	assert_int_equal(v.faults[0].distance, -(int64_t)(4 * GIB));
@@ -297,7 +300,8 @@ static void words_turn_back_into_their_offset(void **state)
 static bool hints_at(enum mrg_verdict predicted, bool raw, const char *words)
 {
 	const struct selftest_args args = { .raw = raw };
-	const struct selftest_result result = { .wrong = 4096, .has_prediction = true,
+	const struct selftest_result result = { .wrong = 4096,
+						.has_prediction = true,
 						.predicted.verdict = predicted };
 
 	return strstr(selftest_hint(&args, &result), words);
@@ -332,7 +336,8 @@ static void without_a_prediction_no_one_is_blamed(void **state)
 
 static void a_handle_without_a_plan_has_no_prediction(void **state)
 {
-	const struct mrg_plan_opts opts = { .size = sizeof(opts), .iova = 0x700000000000,
+	const struct mrg_plan_opts opts = { .size = sizeof(opts),
+					    .iova = 0x700000000000,
 					    .length = GIB };
 	struct selftest_result result = { 0 };
 	struct mrg_plan *plan;

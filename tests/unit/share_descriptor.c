@@ -12,9 +12,9 @@
 
 #include "share/wire.h"
 
-#define VERSION_AT	8	/* offsets in the encoded form */
-#define CHECK_AT	16
-#define KIND_AT		20
+#define VERSION_AT 8 /* offsets in the encoded form */
+#define CHECK_AT 16
+#define KIND_AT 20
 
 static struct share_run runs[] = { { 2 << 20, 3 }, { 20 << 20, 1 } };
 static uint8_t *bytes;
@@ -24,11 +24,19 @@ static struct mrg_error error;
 static struct share_descriptor example(void)
 {
 	struct share_descriptor desc = {
-		.kind = SHARE_CUDA_VMM, .generation = 0x1122334455667788,
-		.token = "sixteen bytes..", .boot = "boot", .device = "device",
-		.netns = 4026531840, .addr = 0x700000000000, .skip = 4096,
-		.length = 25ull << 20, .name = "\0mrguard-x", .name_length = 10,
-		.runs = runs, .run_count = 2,
+		.kind = SHARE_CUDA_VMM,
+		.generation = 0x1122334455667788,
+		.token = "sixteen bytes..",
+		.boot = "boot",
+		.device = "device",
+		.netns = 4026531840,
+		.addr = 0x700000000000,
+		.skip = 4096,
+		.length = 25ull << 20,
+		.name = "\0mrguard-x",
+		.name_length = 10,
+		.runs = runs,
+		.run_count = 2,
 	};
 
 	return desc;
@@ -197,7 +205,11 @@ static void layouts_that_do_not_hold_the_range_are_refused(void **state)
 
 	(void)state;
 	desc.runs = wild;
-#define WITH(r0, r1) do { wild[0] = (struct share_run)r0; wild[1] = (struct share_run)r1; } while (0)
+#define WITH(r0, r1)                            \
+	do {                                    \
+		wild[0] = (struct share_run)r0; \
+		wild[1] = (struct share_run)r1; \
+	} while (0)
 #define R(size, count) { size, count }
 	WITH(R(4096, 1), R(4096, 1));
 	desc.length = 8192;
@@ -287,8 +299,7 @@ static void message_sizes_and_directions_are_checked(void **state)
 	m.request.batch = SHARE_MAX_FDS + 1;
 	assert_int_equal(share_check_message(&m, sizeof(m.request), true), -EPROTO);
 	m.head.version++;
-	assert_int_equal(share_check_message(&m, sizeof(m.request), true),
-			 -EPROTONOSUPPORT);
+	assert_int_equal(share_check_message(&m, sizeof(m.request), true), -EPROTONOSUPPORT);
 	share_head(&m.head, SHARE_CHUNKS);
 	m.chunks.count = SHARE_MAX_FDS + 1;
 	assert_int_equal(share_check_message(&m, sizeof(m.chunks), false), -EPROTO);

@@ -34,8 +34,8 @@
 #endif
 #endif
 
-#define PAGE	4096ull
-#define CHUNKS	70	/* three messages */
+#define PAGE 4096ull
+#define CHUNKS 70 /* three messages */
 
 /* ---- the calls ---- */
 
@@ -45,7 +45,7 @@ static bool fails(void)
 {
 	if (!__atomic_load_n(&fail_at, __ATOMIC_RELAXED) ||
 	    __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) !=
-	    __atomic_load_n(&fail_at, __ATOMIC_RELAXED))
+		    __atomic_load_n(&fail_at, __ATOMIC_RELAXED))
 		return false;
 	errno = (int)fail_errno;
 	return true;
@@ -78,8 +78,7 @@ int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 
 int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 {
-	return fails() ? -1 :
-		(int)syscall(SYS_getsockopt, fd, level, name, value, length);
+	return fails() ? -1 : (int)syscall(SYS_getsockopt, fd, level, name, value, length);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
@@ -116,7 +115,7 @@ int fcntl(int fd, int command, ...)
 	arg = va_arg(args, long);
 	va_end(args);
 	return command == F_DUPFD_CLOEXEC && fails() ? -1 :
-		(int)syscall(SYS_fcntl, fd, command, arg);
+						       (int)syscall(SYS_fcntl, fd, command, arg);
 }
 
 #ifndef SANITIZED
@@ -125,7 +124,7 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *p, size_t size);
 void __libc_free(void *p);
 
-static long allocated;	/* blocks */
+static long allocated; /* blocks */
 
 void *malloc(size_t size)
 {
@@ -231,7 +230,7 @@ static void fail_each_with(int code)
 	long before, failed = 0, places = 0;
 	int open_before = count_fds(), ret;
 
-	for (long at = 1; ; at++) {
+	for (long at = 1;; at++) {
 		before = blocks();
 		arm(at, code);
 		ret = live_once();
@@ -292,15 +291,12 @@ static void broken_connection(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_descriptors),
-		cmocka_unit_test(no_memory),
-		cmocka_unit_test(no_permission),
-		cmocka_unit_test(too_many_descriptors_under_way),
-		cmocka_unit_test(interrupted),
-		cmocka_unit_test(broken_connection),
+		cmocka_unit_test(no_descriptors), cmocka_unit_test(no_memory),
+		cmocka_unit_test(no_permission),  cmocka_unit_test(too_many_descriptors_under_way),
+		cmocka_unit_test(interrupted),	  cmocka_unit_test(broken_connection),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	live_once();	/* what libc allocates once */
+	live_once(); /* what libc allocates once */
 	return cmocka_run_group_tests_name("share faults", tests, setup, teardown);
 }

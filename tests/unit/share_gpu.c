@@ -60,8 +60,7 @@ static void refused(uint64_t addr, uint64_t length, int code, const char *word)
 	assert_int_equal(mrg_share_last_error(share, &error), 0);
 	assert_int_equal(error.code, code);
 	if (!strstr(error.cause, word) && !strstr(error.remedy, word))
-		fail_msg("neither \"%s\" nor \"%s\" has \"%s\"", error.cause,
-			 error.remedy, word);
+		fail_msg("neither \"%s\" nor \"%s\" has \"%s\"", error.cause, error.remedy, word);
 	/* Room for its end: nothing was cut. */
 	assert_true(strlen(error.remedy) < sizeof(error.remedy) - 1);
 	assert_int_equal(double_gpu.handles, 0);
@@ -90,7 +89,7 @@ static void a_peer_sees_the_range_across_its_chunks(void **state)
 
 	(void)state;
 	assert_int_equal(mrg_share_publish(share, start, length, &range), 0);
-	assert_int_equal(double_gpu.exports, 0);	/* nobody asked yet */
+	assert_int_equal(double_gpu.exports, 0); /* nobody asked yet */
 	assert_int_equal(import_range(share, NULL), 0);
 	assert_int_equal(double_gpu.exports, 3);
 	assert_int_equal(mrg_import_length(import), length);
@@ -132,8 +131,9 @@ static void imported_memory_exports_dmabufs_and_is_not_shared_further(void **sta
 	{
 		struct mrg_range *again;
 
-		assert_int_equal(mrg_share_publish(share, mrg_import_address(import),
-						   vmm.size, &again), -EOPNOTSUPP);
+		assert_int_equal(mrg_share_publish(share, mrg_import_address(import), vmm.size,
+						   &again),
+				 -EOPNOTSUPP);
 		mrg_share_last_error(share, &error);
 		assert_non_null(strstr(error.cause, "imported"));
 	}
@@ -144,7 +144,8 @@ static void imported_memory_exports_dmabufs_and_is_not_shared_further(void **sta
 
 static struct unit_vmm one_chunk(int handle_types)
 {
-	const struct unit_chunk chunk = { .size = 2 * MIB, .handle_types = handle_types,
+	const struct unit_chunk chunk = { .size = 2 * MIB,
+					  .handle_types = handle_types,
 					  .rdma = true };
 
 	return unit_vmm(&chunk, 1);
@@ -153,7 +154,7 @@ static struct unit_vmm one_chunk(int handle_types)
 static void handle_types_decide_and_name_the_setting(void **state)
 {
 	struct unit_vmm fd = one_chunk(1), fabric = one_chunk(8), both = one_chunk(9),
-		none = one_chunk(0);
+			none = one_chunk(0);
 
 	(void)state;
 	assert_int_equal(mrg_share_publish(share, fd.addr, fd.size, &range), 0);
@@ -188,7 +189,8 @@ static void mixed_handle_types_name_the_chunk(void **state)
 static void holes_devices_and_kinds_are_refused_by_name(void **state)
 {
 	const struct unit_chunk holes[] = {
-		{ .size = 2 * MIB, .handle_types = 1 }, { .size = 2 * MIB, .hole = true },
+		{ .size = 2 * MIB, .handle_types = 1 },
+		{ .size = 2 * MIB, .hole = true },
 		{ .size = 2 * MIB, .handle_types = 1 },
 	};
 	const struct unit_chunk devices[] = {
@@ -280,12 +282,13 @@ static void vmm_sharing_can_be_turned_off(void **state)
 
 static void peers_get_access_one_by_one_and_others_are_passed_over(void **state)
 {
-	struct mrg_import_opts all = { .size = sizeof(all), .device = -1,
+	struct mrg_import_opts all = { .size = sizeof(all),
+				       .device = -1,
 				       .flags = MRG_IMPORT_ALL_DEVICES };
 	struct unit_vmm vmm;
 
 	(void)state;
-	double_gpu.devices = 4;	/* the last is nobody's peer */
+	double_gpu.devices = 4; /* the last is nobody's peer */
 	vmm = unit_vmm(three, 3);
 	assert_int_equal(mrg_share_publish(share, vmm.addr, vmm.size, &range), 0);
 	assert_int_equal(import_range(share, &all), 0);
@@ -430,7 +433,7 @@ static void every_failing_driver_call_is_survived_without_a_leak(void **state)
 	mrg_share_unpublish(range);
 	fds = unit_fds();
 	live = double_live();
-	for (int i = 1; ; i++) {
+	for (int i = 1;; i++) {
 		double_gpu.calls = 0;
 		double_gpu.fail_at = i;
 		double_gpu.fail_result = GPU_UNKNOWN;

@@ -8,7 +8,7 @@
 
 #include <mrguard/share.h>
 
-#define ROCM(major, minor) ((major) * 10000000 + (minor) * 100000 + 1)
+#define ROCM(major, minor) ((major)*10000000 + (minor)*100000 + 1)
 
 static const struct unit_chunk three[] = {
 	{ .size = 2 * MIB, .handle_types = 1 },

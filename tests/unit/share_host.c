@@ -23,7 +23,7 @@
 
 #include <mrguard/share.h>
 
-#define PAGE	4096ull
+#define PAGE 4096ull
 
 static struct mrg_share *owner;
 static struct mrg_range *range;
@@ -66,8 +66,7 @@ static uint64_t verify(const uint64_t *words, uint64_t size)
 
 static void open_owner(const char *dir)
 {
-	struct mrg_share_opts opts = { .size = sizeof(opts), .timeout_ms = 1000,
-				       .dir = dir };
+	struct mrg_share_opts opts = { .size = sizeof(opts), .timeout_ms = 1000, .dir = dir };
 
 	assert_int_equal(mrg_share_open(&owner, &opts), 0);
 }
@@ -159,8 +158,7 @@ static int peer_open(const void *descriptor, size_t length)
 	struct mrg_share_opts opts = { .size = sizeof(opts), .timeout_ms = 2000 };
 	int ret = mrg_share_open(&peer_share, &opts);
 
-	return ret ? ret : mrg_share_import(peer_share, descriptor, length, NULL,
-					    &peer_import);
+	return ret ? ret : mrg_share_import(peer_share, descriptor, length, NULL, &peer_import);
 }
 
 static void peer_close(void)
@@ -211,7 +209,9 @@ static void unequal_chunks_of_several_files_lie_back_to_back(void **state)
 {
 	int fd = new_memfd(10 * PAGE), other = new_memfd(3 * PAGE);
 	struct mrg_memfd fds[] = {
-		{ fd, 7 * PAGE, PAGE }, { other, 0, 3 * PAGE }, { fd, 0, 6 * PAGE },
+		{ fd, 7 * PAGE, PAGE },
+		{ other, 0, 3 * PAGE },
+		{ fd, 0, 6 * PAGE },
 	};
 	uint64_t mark = 1, *words;
 	struct mrg_import *import;
@@ -222,7 +222,7 @@ static void unequal_chunks_of_several_files_lie_back_to_back(void **state)
 	for (int i = 0; i < 3; i++, mark++)
 		assert_int_equal(pwrite(fds[i].fd, &mark, 8, (off_t)fds[i].offset), 8);
 	assert_int_equal(mrg_share_publish_memfds(owner, fds, 3, &range), 0);
-	close(other);	/* duplicated */
+	close(other); /* duplicated */
 	length = mrg_range_descriptor(range, &descriptor);
 	assert_int_equal(mrg_share_import(owner, descriptor, length, NULL, &import), 0);
 	assert_int_equal(mrg_import_length(import), 10 * PAGE);
@@ -598,7 +598,7 @@ static void a_socket_file_crosses_network_namespaces(void **state)
 	mrg_share_unpublish(range);
 	mrg_share_close(owner);
 	close(fd);
-	assert_int_equal(rmdir(dir), 0);	/* the file is gone */
+	assert_int_equal(rmdir(dir), 0); /* the file is gone */
 	open_owner(NULL);
 	skip_as_user(result);
 }
@@ -668,8 +668,7 @@ static int peer_in_namespace(void)
 	char descriptor[512];
 	ssize_t length = read(gate[0], descriptor, sizeof(descriptor));
 
-	return length <= 0 ? 77 :
-		peer_verifies_and_writes(descriptor, (size_t)length);
+	return length <= 0 ? 77 : peer_verifies_and_writes(descriptor, (size_t)length);
 }
 
 static void both_ends_may_be_process_1(void **state)
@@ -713,7 +712,6 @@ static void another_user_is_refused(void **state)
 	close(fd);
 	skip_as_user(result);
 }
-
 
 /* Root may import from anyone: as the owner sees it, root may ask. */
 static void root_may_import_from_a_user(void **state)

@@ -24,10 +24,10 @@
 
 #include "share/socket.h"
 
-#define PAGE		4096ull
-#define TIMEOUT_MS	400
-#define LONG_MS		4000	/* no load makes five imports that slow */
-#define CHUNKS		600
+#define PAGE 4096ull
+#define TIMEOUT_MS 400
+#define LONG_MS 4000 /* no load makes five imports that slow */
+#define CHUNKS 600
 
 static struct mrg_share *owner;
 static struct mrg_range *range;
@@ -145,8 +145,7 @@ static int dial(void)
 
 static struct share_request request(uint32_t first, uint32_t batch)
 {
-	struct share_request r = { .generation = desc.generation, .first = first,
-				   .batch = batch };
+	struct share_request r = { .generation = desc.generation, .first = first, .batch = batch };
 
 	share_head(&r.head, SHARE_REQUEST);
 	memcpy(r.token, desc.token, sizeof(r.token));
@@ -693,7 +692,8 @@ static void act_253_descriptors(int fd)
 	} control = { 0 };
 	struct share_chunks c = chunks(0, 3);
 	struct iovec iov = { &c, share_message_bytes(SHARE_CHUNKS, 3) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
 			      .msg_control = control.bytes,
 			      .msg_controllen = sizeof(control.bytes) };
 	int *fds = (int *)CMSG_DATA(&control.align);
@@ -730,13 +730,21 @@ static void a_server_that_breaks_the_protocol_is_told_apart_and_nothing_leaks(vo
 		act_t act;
 		int code;
 	} cases[] = {
-		{ act_hang_up, -ECONNRESET }, { act_hang_up_halfway, -ECONNRESET },
-		{ act_fewer_descriptors, -EPROTO }, { act_more_descriptors, -EPROTO },
-		{ act_too_many_chunks, -EPROTO }, { act_others_first, -EPROTO },
-		{ act_other_size, -EPROTO }, { act_other_file, -EPROTO },
-		{ act_unsealed_file, -EPROTO }, { act_short_file, -EPROTO },
-		{ act_wild_offset, -EPROTO }, { act_handle, -EPROTO },
-		{ act_junk, -EPROTO }, { act_huge, -EPROTO }, { act_refuse, -ENOSPC },
+		{ act_hang_up, -ECONNRESET },
+		{ act_hang_up_halfway, -ECONNRESET },
+		{ act_fewer_descriptors, -EPROTO },
+		{ act_more_descriptors, -EPROTO },
+		{ act_too_many_chunks, -EPROTO },
+		{ act_others_first, -EPROTO },
+		{ act_other_size, -EPROTO },
+		{ act_other_file, -EPROTO },
+		{ act_unsealed_file, -EPROTO },
+		{ act_short_file, -EPROTO },
+		{ act_wild_offset, -EPROTO },
+		{ act_handle, -EPROTO },
+		{ act_junk, -EPROTO },
+		{ act_huge, -EPROTO },
+		{ act_refuse, -ENOSPC },
 	};
 
 	(void)state;
@@ -744,8 +752,7 @@ static void a_server_that_breaks_the_protocol_is_told_apart_and_nothing_leaks(vo
 		int ret = import_from(cases[i].act);
 
 		if (ret != cases[i].code)
-			fail_msg("case %zu: %d, not %d (%s)", i, ret, cases[i].code,
-				 error.cause);
+			fail_msg("case %zu: %d, not %d (%s)", i, ret, cases[i].code, error.cause);
 	}
 }
 

@@ -30,17 +30,17 @@
 #include "region/mr.h"
 #include "transfer/transfer.h"
 
-#define of_member(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+#define of_member(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 
-#define NICS		4
-#define KEYS		4096
-#define QPS		8192
-#define SGES_MAX	16
+#define NICS 4
+#define KEYS 4096
+#define QPS 8192
+#define SGES_MAX 16
 
 struct packet {
 	struct packet *next;
 	uint64_t wr_id;
-	uint32_t number;	/* in its queue */
+	uint32_t number; /* in its queue */
 	enum ibv_wr_opcode opcode;
 	bool signalled;
 	uint64_t due;
@@ -53,22 +53,22 @@ struct packet {
 };
 
 struct fake_cq {
-	struct ibv_cq cq;	/* first: verbs hands this out */
+	struct ibv_cq cq; /* first: verbs hands this out */
 	struct ibv_wc *ring;
-	uint32_t *numbers;	/* of the packets */
+	uint32_t *numbers; /* of the packets */
 	uint32_t room, head, tail;
 	bool armed;
 };
 
 struct fake_qp {
-	struct ibv_qp qp;	/* first */
+	struct ibv_qp qp; /* first */
 	struct fake_nic *nic;
 	struct fake_cq *cq;
 	enum ibv_qp_state state;
 	struct ibv_qp_cap cap;
 	uint32_t peer, sq_psn, rq_psn, rd_atomic, dest_rd_atomic;
 	int mtu;
-	uint32_t posted, retired;	/* between them, places are taken */
+	uint32_t posted, retired; /* between them, places are taken */
 	struct packet *first, *last;
 };
 
@@ -92,18 +92,18 @@ struct fake_nic {
 
 /* What goes wrong, for whoever sets it. */
 static struct {
-	_Atomic int fail_after;		/* packets; then one with @status; -1: none */
+	_Atomic int fail_after; /* packets; then one with @status; -1: none */
 	_Atomic int status;
 	_Atomic int vendor;
-	_Atomic uint32_t delay_us;	/* of each packet */
-	_Atomic bool cut;		/* nothing arrives */
+	_Atomic uint32_t delay_us; /* of each packet */
+	_Atomic bool cut; /* nothing arrives */
 	_Atomic bool lose_flushes;
-	_Atomic int lose_first;		/* flushes of a queue pair, before others */
-	_Atomic bool late_packets;	/* of queue pairs that are gone go on */
-	_Atomic uint32_t sq_room;	/* less than was promised; 0: not */
+	_Atomic int lose_first; /* flushes of a queue pair, before others */
+	_Atomic bool late_packets; /* of queue pairs that are gone go on */
+	_Atomic uint32_t sq_room; /* less than was promised; 0: not */
 	_Atomic bool no_inline;
-	_Atomic int fail_create;	/* queue pairs until one cannot be made; -1 */
-	_Atomic int no_route;		/* connections until one has no way; -1 */
+	_Atomic int fail_create; /* queue pairs until one cannot be made; -1 */
+	_Atomic int no_route; /* connections until one has no way; -1 */
 } faults;
 
 static struct {
@@ -112,7 +112,7 @@ static struct {
 	uint32_t key_count;
 	struct fake_qp *qps[QPS];
 	uint32_t qp_count, live_qps, live_cqs;
-	struct packet *ghosts;		/* their queue pair is gone */
+	struct packet *ghosts; /* their queue pair is gone */
 	uint32_t ghost_peer[64];
 	uint64_t packets, writes, overruns, stray, late;
 	pthread_mutex_t lock;
@@ -132,36 +132,36 @@ static uint64_t fake_now(void)
 
 /* ---- keys ---- */
 
-static uint8_t *key_bytes(struct fake_nic *nic, uint32_t key, uint64_t wire,
-			  uint64_t length, int access)
+static uint8_t *key_bytes(struct fake_nic *nic, uint32_t key, uint64_t wire, uint64_t length,
+			  int access)
 {
 	struct fake_key *k = &net.keys[(key >> 8) % KEYS];
 
-	if (!k->valid || k->nic != nic || (k->access & access) != access ||
-	    wire < k->wire || wire - k->wire > k->length ||
-	    length > k->length - (wire - k->wire))
+	if (!k->valid || k->nic != nic || (k->access & access) != access || wire < k->wire ||
+	    wire - k->wire > k->length || length > k->length - (wire - k->wire))
 		return NULL;
 	return k->bytes + (wire - k->wire);
 }
 
-static inline uint32_t add_key(struct fake_nic *nic, uint8_t *bytes, uint64_t wire,
-			uint64_t length)
+static inline uint32_t add_key(struct fake_nic *nic, uint8_t *bytes, uint64_t wire, uint64_t length)
 {
 	uint32_t index;
 
 	pthread_mutex_lock(&net.lock);
 	index = ++net.key_count;
 	assert_true(index < KEYS);
-	net.keys[index] = (struct fake_key){ true, nic, wire, length, bytes,
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE };
+	net.keys[index] = (struct fake_key){
+		true,  nic,
+		wire,  length,
+		bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+	};
 	pthread_mutex_unlock(&net.lock);
 	return index << 8 | 0x5a;
 }
 
 /* ---- completions ---- */
 
-static void push_wc(struct fake_qp *qp, const struct packet *packet,
-		    enum ibv_wc_status status)
+static void push_wc(struct fake_qp *qp, const struct packet *packet, enum ibv_wc_status status)
 {
 	struct fake_cq *cq = qp->cq;
 	struct ibv_wc *wc = &cq->ring[cq->head % cq->room];
@@ -171,7 +171,8 @@ static void push_wc(struct fake_qp *qp, const struct packet *packet,
 		net.overruns++;
 		return;
 	}
-	*wc = (struct ibv_wc){ .wr_id = packet->wr_id, .status = status,
+	*wc = (struct ibv_wc){ .wr_id = packet->wr_id,
+			       .status = status,
 			       .qp_num = qp->qp.qp_num,
 			       .vendor_err = status ? (uint32_t)faults.vendor : 0 };
 	cq->numbers[cq->head++ % cq->room] = packet->number;
@@ -204,7 +205,7 @@ static void make_ghost(struct fake_qp *qp, struct packet *packet)
 		free_packet(packet);
 		return;
 	}
-	packet->wr_id = qp->peer;	/* where it goes */
+	packet->wr_id = qp->peer; /* where it goes */
 	packet->next = net.ghosts;
 	net.ghosts = packet;
 }
@@ -230,8 +231,7 @@ static struct fake_qp *find_qp(uint32_t qpn)
 	return qpn < QPS ? net.qps[qpn] : NULL;
 }
 
-static void move_bytes(const struct packet *packet, uint8_t *remote,
-		       uint8_t **local)
+static void move_bytes(const struct packet *packet, uint8_t *remote, uint8_t **local)
 {
 	for (uint32_t i = 0; i < packet->sges; i++) {
 		uint32_t n = packet->sge[i].length;
@@ -250,16 +250,15 @@ static enum ibv_wc_status carry_out(struct fake_qp *qp, struct packet *packet)
 	bool read = packet->opcode == IBV_WR_RDMA_READ;
 	uint8_t *local[SGES_MAX], *remote;
 
-	if (faults.cut || !peer || peer->peer != qp->qp.qp_num ||
-	    peer->state < IBV_QPS_RTR || peer->state == IBV_QPS_ERR ||
-	    peer->rq_psn != qp->sq_psn || peer->mtu != qp->mtu ||
+	if (faults.cut || !peer || peer->peer != qp->qp.qp_num || peer->state < IBV_QPS_RTR ||
+	    peer->state == IBV_QPS_ERR || peer->rq_psn != qp->sq_psn || peer->mtu != qp->mtu ||
 	    qp->nic->port_down || peer->nic->port_down)
 		return IBV_WC_RETRY_EXC_ERR;
 	for (uint32_t i = 0; i < packet->sges; i++) {
 		local[i] = packet->inlined ? packet->inlined :
-			   key_bytes(qp->nic, packet->sge[i].lkey, packet->sge[i].addr,
-				     packet->sge[i].length,
-				     read ? IBV_ACCESS_LOCAL_WRITE : 0);
+					     key_bytes(qp->nic, packet->sge[i].lkey,
+						       packet->sge[i].addr, packet->sge[i].length,
+						       read ? IBV_ACCESS_LOCAL_WRITE : 0);
 		if (!local[i])
 			return IBV_WC_LOC_PROT_ERR;
 	}
@@ -304,13 +303,13 @@ static void deliver_ghost(struct packet *packet)
 	uint8_t *local[SGES_MAX], *remote = NULL;
 
 	if (peer && peer->state >= IBV_QPS_RTR && peer->state != IBV_QPS_ERR)
-		remote = key_bytes(peer->nic, packet->rkey, packet->remote,
-				   packet->length, IBV_ACCESS_REMOTE_WRITE);
+		remote = key_bytes(peer->nic, packet->rkey, packet->remote, packet->length,
+				   IBV_ACCESS_REMOTE_WRITE);
 	for (uint32_t i = 0; i < packet->sges && remote; i++) {
 		struct fake_key *k = &net.keys[(packet->sge[i].lkey >> 8) % KEYS];
 
 		local[i] = packet->inlined ? packet->inlined :
-			   k->bytes + (packet->sge[i].addr - k->wire);
+					     k->bytes + (packet->sge[i].addr - k->wire);
 	}
 	if (remote) {
 		move_bytes(packet, remote, local);
@@ -383,22 +382,22 @@ static int fake_query_device(struct ibv_context *verbs, struct ibv_device_attr *
 	return 0;
 }
 
-static int fake_query_port(struct ibv_context *verbs, uint8_t port,
-			   struct ibv_port_attr *attr)
+static int fake_query_port(struct ibv_context *verbs, uint8_t port, struct ibv_port_attr *attr)
 {
 	struct fake_nic *nic = of_member(verbs, struct fake_nic, context);
 
 	if (port != 1)
 		return EINVAL;
-	*attr = (struct ibv_port_attr){
-		.state = nic->port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
-		.active_mtu = IBV_MTU_4096, .max_msg_sz = 1u << 30,
-		.link_layer = IBV_LINK_LAYER_ETHERNET, .gid_tbl_len = 4 };
+	*attr = (struct ibv_port_attr){ .state = nic->port_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
+					.active_mtu = IBV_MTU_4096,
+					.max_msg_sz = 1u << 30,
+					.link_layer = IBV_LINK_LAYER_ETHERNET,
+					.gid_tbl_len = 4 };
 	return 0;
 }
 
-static int fake_list_gids(struct ibv_context *verbs, uint8_t port,
-			  struct transfer_gid *gids, int cap)
+static int fake_list_gids(struct ibv_context *verbs, uint8_t port, struct transfer_gid *gids,
+			  int cap)
 {
 	struct fake_nic *nic = of_member(verbs, struct fake_nic, context);
 
@@ -589,8 +588,10 @@ static void take_inline(struct fake_qp *qp, struct packet *packet)
 	}
 	at = packet->inlined = malloc(packet->length);
 	for (uint32_t i = 0; i < packet->sges; i++) {
-		memcpy(at, key_bytes(qp->nic, packet->sge[i].lkey, packet->sge[i].addr,
-				     packet->sge[i].length, 0), packet->sge[i].length);
+		memcpy(at,
+		       key_bytes(qp->nic, packet->sge[i].lkey, packet->sge[i].addr,
+				 packet->sge[i].length, 0),
+		       packet->sge[i].length);
 		at += packet->sge[i].length;
 	}
 	packet->sges = 1;
@@ -623,8 +624,7 @@ static int post_one(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	return 0;
 }
 
-static int fake_post_send(struct ibv_qp *verbs_qp, struct ibv_send_wr *wr,
-			  struct ibv_send_wr **bad)
+static int fake_post_send(struct ibv_qp *verbs_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct fake_qp *qp = (struct fake_qp *)verbs_qp;
 	int err = 0;
@@ -639,14 +639,21 @@ static int fake_post_send(struct ibv_qp *verbs_qp, struct ibv_send_wr *wr,
 }
 
 static const struct transfer_ops fake_ops = {
-	.query_device = fake_query_device, .query_port = fake_query_port,
-	.list_gids = fake_list_gids, .choose_gid = transfer_gid_match,
-	.create_channel = fake_create_channel, .destroy_channel = fake_destroy_channel,
-	.create_cq = fake_create_cq, .destroy_cq = fake_destroy_cq,
-	.poll_cq = fake_poll_cq, .notify_cq = fake_notify_cq,
+	.query_device = fake_query_device,
+	.query_port = fake_query_port,
+	.list_gids = fake_list_gids,
+	.choose_gid = transfer_gid_match,
+	.create_channel = fake_create_channel,
+	.destroy_channel = fake_destroy_channel,
+	.create_cq = fake_create_cq,
+	.destroy_cq = fake_destroy_cq,
+	.poll_cq = fake_poll_cq,
+	.notify_cq = fake_notify_cq,
 	.clear_channel = fake_clear_channel,
-	.create_qp = fake_create_qp, .modify_qp = fake_modify_qp,
-	.destroy_qp = fake_destroy_qp, .post_send = fake_post_send,
+	.create_qp = fake_create_qp,
+	.modify_qp = fake_modify_qp,
+	.destroy_qp = fake_destroy_qp,
+	.post_send = fake_post_send,
 };
 
 /* ---- a test's world ---- */
@@ -659,16 +666,23 @@ static void fake_no_faults(void)
 
 static void init_nic(struct fake_nic *nic, int number)
 {
-	*nic = (struct fake_nic){
-		.attr = { .max_qp_wr = 4096, .max_sge = 8, .max_cqe = 65536,
-			  .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16 },
-		.gid_count = 1 };
+	*nic = (struct fake_nic){ .attr = { .max_qp_wr = 4096,
+					    .max_sge = 8,
+					    .max_cqe = 65536,
+					    .max_qp_rd_atom = 16,
+					    .max_qp_init_rd_atom = 16 },
+				  .gid_count = 1 };
 	snprintf(nic->device.name, sizeof(nic->device.name), "fake%d", number);
 	nic->context.device = &nic->device;
 	nic->pd.context = &nic->context;
 	nic->gids[0].type = IBV_GID_TYPE_ROCE_V2;
-	memcpy(nic->gids[0].gid.raw, (uint8_t[16]){ [10] = 0xff, [11] = 0xff,
-		[12] = 192, [14] = 2, [15] = (uint8_t)(1 + number) }, 16);
+	memcpy(nic->gids[0].gid.raw,
+	       (uint8_t[16]){ [10] = 0xff,
+			      [11] = 0xff,
+			      [12] = 192,
+			      [14] = 2,
+			      [15] = (uint8_t)(1 + number) },
+	       16);
 }
 
 static int fake_setup(void **state)
@@ -751,8 +765,8 @@ static inline void buffer_make(struct fake_buffer *b, int nic, uint64_t length, 
 		wire += p->length + 0x1000;
 	}
 	region_mr_index(&b->mr);
-	assert_int_equal(mrg_remote_make(b->mr.addr, pieces, count, 1 + net.key_count,
-					 &b->remote), 0);
+	assert_int_equal(mrg_remote_make(b->mr.addr, pieces, count, 1 + net.key_count, &b->remote),
+			 0);
 	free(pieces);
 }
 
@@ -781,7 +795,7 @@ struct fake_sides {
 	struct mrg_transfer *a, *b;
 	struct mrg_listener *listener;
 	char port[8];
-	struct mrg_ep *ep, *peer;	/* of a, of b */
+	struct mrg_ep *ep, *peer; /* of a, of b */
 };
 
 static inline void sides_open(struct fake_sides *s, const struct mrg_transfer_opts *opts)

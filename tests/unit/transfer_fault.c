@@ -5,10 +5,10 @@
  */
 #include "transfer_fake.h"
 
-#define LENGTH		65536ull
-#define WAIT_MS		20000
-#define LATE_US		300000	/* of a packet that outlives its sender */
-#define SOON_MS		2000
+#define LENGTH 65536ull
+#define WAIT_MS 20000
+#define LATE_US 300000 /* of a packet that outlives its sender */
+#define SOON_MS 2000
 
 static struct fake_sides sides;
 static struct fake_buffer local, remote;
@@ -307,8 +307,8 @@ static void a_flush_that_is_lost_is_not_taken_for_success(void **state)
 
 /* ---- causes ---- */
 
-static void assert_cause(struct mrg_request *request, int status, enum mrg_side side,
-			 uint32_t key, uint64_t addr, const char *words)
+static void assert_cause(struct mrg_request *request, int status, enum mrg_side side, uint32_t key,
+			 uint64_t addr, const char *words)
 {
 	struct mrg_result result;
 	struct mrg_error error;
@@ -340,8 +340,8 @@ static void a_key_that_is_gone_is_named_and_the_endpoint_goes_on(void **state)
 	piece = &remote.remote->pieces[1];
 	key = &net.keys[piece->rkey >> 8];
 	key->valid = false;
-	assert_cause(start(MRG_OP_WRITE, 40000, 100, 0), -EACCES, MRG_SIDE_REMOTE,
-		     piece->rkey, piece->wire + 10000, "the peer: remote access error");
+	assert_cause(start(MRG_OP_WRITE, 40000, 100, 0), -EACCES, MRG_SIDE_REMOTE, piece->rkey,
+		     piece->wire + 10000, "the peer: remote access error");
 	key->valid = true;
 	assert_int_equal(finish(start(MRG_OP_WRITE, 40000, 100, 0)).status, 0);
 	key = &net.keys[local.mr.pieces[0].lkey >> 8];
@@ -427,8 +427,7 @@ static void a_path_that_stays_cut_is_given_up(void **state)
 	faults.vendor = 0x77;
 	faults.cut = true;
 	assert_cause(start(MRG_OP_WRITE, 0, 100, 0), -EHOSTUNREACH, MRG_SIDE_PATH,
-		     remote.remote->pieces[0].rkey, remote.remote->pieces[0].wire,
-		     "the path");
+		     remote.remote->pieces[0].rkey, remote.remote->pieces[0].wire, "the path");
 	do {
 		struct mrg_local part = { .mr = &local.mr, .addr = local.mr.addr, .length = 10 };
 		struct mrg_op op = { MRG_OP_READ, 1, &part, remote.remote, remote.mr.addr };
@@ -489,8 +488,9 @@ static void who_listened_has_broken_lanes_made_again_too(void **state)
 
 static void both_sides_move_while_lanes_break(void **state)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 3, .slice = 500,
-					  .repeats = 100000 };
+	struct mrg_transfer_opts opts = {
+		.size = sizeof(opts), .lanes = 3, .slice = 500, .repeats = 100000
+	};
 	struct mrg_request *there, *back;
 
 	(void)state;

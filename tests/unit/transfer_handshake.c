@@ -9,15 +9,14 @@
 
 #include "transfer_fake.h"
 
-#define QUICK_MS	300
-#define SOON_MS		2000
+#define QUICK_MS 300
+#define SOON_MS 2000
 
 static struct mrg_transfer *a, *b;
 static struct mrg_listener *listener;
 static char port[8];
 
-static const struct mrg_transfer_opts quick = { .size = sizeof(quick),
-						.handshake_ms = QUICK_MS };
+static const struct mrg_transfer_opts quick = { .size = sizeof(quick), .handshake_ms = QUICK_MS };
 
 static void begin(const struct mrg_transfer_opts *mine, const struct mrg_transfer_opts *theirs)
 {
@@ -75,8 +74,10 @@ static void assert_forgotten(struct mrg_transfer *transfer)
 
 static void options_out_of_range_are_refused(void **state)
 {
-	struct { struct mrg_transfer_opts opts; uint64_t more; } wide = {
-		.opts = { .size = sizeof(wide) }, .more = 1 };
+	struct {
+		struct mrg_transfer_opts opts;
+		uint64_t more;
+	} wide = { .opts = { .size = sizeof(wide) }, .more = 1 };
 	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 17 };
 	struct mrg_error error;
 
@@ -173,7 +174,7 @@ static void the_gid_is_taken_that_fits_the_peers(void **state)
 	(void)state;
 	net.nics[0].gids[1] = net.nics[0].gids[0];
 	net.nics[0].gids[1].index = 9;
-	net.nics[0].gids[0].gid.raw[10] = 0;	/* IPv6 */
+	net.nics[0].gids[0].gid.raw[10] = 0; /* IPv6 */
 	net.nics[0].gids[0].gid.raw[0] = 0x20;
 	net.nics[0].gid_count = 2;
 	begin(NULL, NULL);
@@ -289,8 +290,9 @@ static void another_version_is_named(void **state)
 
 static void a_refusal_of_another_version_is_read(void **state)
 {
-	struct transfer_message message = { .type = MESSAGE_REFUSED, .refusal = {
-		.code = -EPROTONOSUPPORT, .cause = "I am\033[31m newer" } };
+	struct transfer_message message = { .type = MESSAGE_REFUSED,
+					    .refusal = { .code = -EPROTONOSUPPORT,
+							 .cause = "I am\033[31m newer" } };
 	uint8_t bytes[MESSAGE_SMALL];
 	size_t length = transfer_message_encode(&message, bytes);
 
@@ -322,10 +324,14 @@ static void a_message_out_of_place_is_refused(void **state)
 
 static void a_gid_that_was_not_offered_is_refused(void **state)
 {
-	struct transfer_message message = { .type = MESSAGE_WELCOME, .hello = {
-		.port = { .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
-			  .mtu = IBV_MTU_4096, .reads = 1 },
-		.taken = MESSAGE_GIDS - 1, .lanes = 1, .lane = { { 77, 1 } } } };
+	struct transfer_message message = { .type = MESSAGE_WELCOME,
+					    .hello = { .port = { .ethernet = 1,
+								 .gid_type = IBV_GID_TYPE_ROCE_V2,
+								 .mtu = IBV_MTU_4096,
+								 .reads = 1 },
+						       .taken = MESSAGE_GIDS - 1,
+						       .lanes = 1,
+						       .lane = { { 77, 1 } } } };
 	uint8_t bytes[MESSAGE_SMALL];
 	size_t length;
 
@@ -390,10 +396,14 @@ static void a_busy_endpoint_holds_no_handshake_up(void **state)
 
 static size_t hello(uint8_t *bytes)
 {
-	struct transfer_message message = { .type = MESSAGE_HELLO, .hello = {
-		.port = { .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
-			  .mtu = IBV_MTU_4096, .reads = 1 },
-		.gids = 1, .lanes = 2, .lane = { { 77, 1 }, { 78, 2 } } } };
+	struct transfer_message message = { .type = MESSAGE_HELLO,
+					    .hello = { .port = { .ethernet = 1,
+								 .gid_type = IBV_GID_TYPE_ROCE_V2,
+								 .mtu = IBV_MTU_4096,
+								 .reads = 1 },
+						       .gids = 1,
+						       .lanes = 2,
+						       .lane = { { 77, 1 }, { 78, 2 } } } };
 
 	memcpy(message.hello.gid[0].gid, &net.nics[0].gids[0].gid, 16);
 	message.hello.gid[0].type = IBV_GID_TYPE_ROCE_V2;
@@ -504,7 +514,7 @@ static void await_known(size_t count)
 
 static void a_silent_client_costs_one_descriptor(void **state)
 {
-	enum { COUNT = 100 };		/* more than are taken at a time */
+	enum { COUNT = 100 }; /* more than are taken at a time */
 	unsigned int before;
 	int fds[COUNT];
 
@@ -649,7 +659,8 @@ static void notes_come_whole_and_in_order(void **state)
 	for (int i = 0; i < 100; i++) {
 		memset(bytes, i, sizeof(bytes));
 		assert_int_equal(mrg_ep_send(i % 2 ? ep : peer, bytes,
-					     i % 4 < 2 ? MRG_NOTE_MAX : (size_t)i), 0);
+					     i % 4 < 2 ? MRG_NOTE_MAX : (size_t)i),
+				 0);
 	}
 	for (int i = 0; i < 100; i++) {
 		ssize_t n = mrg_ep_receive(i % 2 ? peer : ep, back, sizeof(back), SOON_MS);
@@ -723,7 +734,8 @@ static void hundreds_of_endpoints_meet(void **state)
 		assert_int_equal(mrg_ep_connect(a, "127.0.0.1", port, &eps[i]), 0);
 	for (int i = 0; i < COUNT; i++)
 		assert_int_equal(mrg_listener_accept(listener, SOON_MS, &peers[i]), 0);
-	printf("# %d endpoints in %llu ms\n", COUNT, (unsigned long long)((fake_now() - from) / MS));
+	printf("# %d endpoints in %llu ms\n", COUNT,
+	       (unsigned long long)((fake_now() - from) / MS));
 	for (int i = 0; i < COUNT; i++) {
 		mrg_ep_close(eps[i]);
 		mrg_ep_close(peers[i]);

@@ -4,8 +4,8 @@
 
 #include "transfer_fake.h"
 
-#define MIB	(1ull << 20)
-#define WAIT_MS	20000
+#define MIB (1ull << 20)
+#define WAIT_MS 20000
 
 static struct fake_sides sides;
 static struct fake_buffer local, remote;
@@ -30,11 +30,10 @@ static struct mrg_local range(uint64_t at, uint64_t length)
 	return (struct mrg_local){ .mr = &local.mr, .addr = local.mr.addr + at, .length = length };
 }
 
-static struct mrg_op op(enum mrg_op_code code, const struct mrg_local *from,
-			uint32_t count, uint64_t at)
+static struct mrg_op op(enum mrg_op_code code, const struct mrg_local *from, uint32_t count,
+			uint64_t at)
 {
-	return (struct mrg_op){ code, count, from, remote.remote,
-				remote.remote->addr + at };
+	return (struct mrg_op){ code, count, from, remote.remote, remote.remote->addr + at };
 }
 
 static void move(const struct mrg_op *ops, size_t count)
@@ -60,8 +59,10 @@ static void move_one(enum mrg_op_code code, uint64_t from, uint64_t to, uint64_t
 
 static void each_size_arrives(void **state)
 {
-	static const uint64_t sizes[] = { 1, 2, 3, 7, 8, 63, 64, 65, 128, 129, 4095, 4096,
-		4097, 65536, 65537, MIB - 1, MIB, MIB + 1, 3 * MIB + 7, 64 * MIB - 11 };
+	static const uint64_t sizes[] = { 1,	   2,	 3,	  7,	       8,
+					  63,	   64,	 65,	  128,	       129,
+					  4095,	   4096, 4097,	  65536,       65537,
+					  MIB - 1, MIB,	 MIB + 1, 3 * MIB + 7, 64 * MIB - 11 };
 
 	(void)state;
 	sides_open(&sides, NULL);
@@ -95,8 +96,9 @@ static void bytes_beside_a_transfer_stay(void **state)
 
 static void write_gathers_and_read_scatters(void **state)
 {
-	static const uint64_t places[5][2] = { { 5, 1 }, { 70001, 4096 }, { 300000, 3 },
-					       { 100, 65000 }, { 200000, 17 } };
+	static const uint64_t places[5][2] = {
+		{ 5, 1 }, { 70001, 4096 }, { 300000, 3 }, { 100, 65000 }, { 200000, 17 }
+	};
 	struct mrg_local parts[5];
 	uint64_t total = 0;
 	struct mrg_op one;
@@ -110,8 +112,7 @@ static void write_gathers_and_read_scatters(void **state)
 	move(&one, 1);
 	for (int i = 0; i < 5; i++) {
 		assert_memory_equal(remote.bytes + 12345 + total,
-				    local.bytes + (parts[i].addr - local.mr.addr),
-				    parts[i].length);
+				    local.bytes + (parts[i].addr - local.mr.addr), parts[i].length);
 		total += parts[i].length;
 	}
 	buffer_fill(&remote, 3);
@@ -120,8 +121,7 @@ static void write_gathers_and_read_scatters(void **state)
 	total = 0;
 	for (int i = 0; i < 5; i++) {
 		assert_memory_equal(remote.bytes + 12345 + total,
-				    local.bytes + (parts[i].addr - local.mr.addr),
-				    parts[i].length);
+				    local.bytes + (parts[i].addr - local.mr.addr), parts[i].length);
 		total += parts[i].length;
 	}
 	end();
@@ -143,8 +143,8 @@ static void a_batch_of_4096_arrives(uint32_t lanes, uint32_t depth)
 	}
 	move(ops, 4096);
 	for (uint64_t i = 0; i < 4096; i++)
-		assert_memory_equal(local.bytes + 1024 * i,
-				    remote.bytes + 1024 * (4095 - i) + 13, 1 + i * 7 % 1000);
+		assert_memory_equal(local.bytes + 1024 * i, remote.bytes + 1024 * (4095 - i) + 13,
+				    1 + i * 7 % 1000);
 	end();
 	free(parts);
 	free(ops);
@@ -296,15 +296,15 @@ static void the_descriptor_wakes_a_sleeper(void **state)
 
 /* ---- a model: random batches in random buffers, compared byte by byte ---- */
 
-#define MODEL_BYTES	(2 * MIB)
-#define MODEL_REQUESTS	4
+#define MODEL_BYTES (2 * MIB)
+#define MODEL_REQUESTS 4
 
 struct flight {
 	struct mrg_request *request;
 	struct mrg_local parts[64];
 	struct mrg_op ops[16];
 	size_t count;
-	uint64_t from;		/* its own part of both buffers */
+	uint64_t from; /* its own part of both buffers */
 };
 
 static unsigned int dice = 7;
@@ -348,8 +348,9 @@ static void plan_flight(struct flight *f, uint8_t *local_model, uint8_t *remote_
 
 static void run_model(int rounds, uint32_t lanes, bool spoiled)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = lanes,
-		.depth = 16, .slice = 3000, .repeats = 1000000 };
+	struct mrg_transfer_opts opts = {
+		.size = sizeof(opts), .lanes = lanes, .depth = 16, .slice = 3000, .repeats = 1000000
+	};
 	uint8_t *local_model = malloc(MODEL_BYTES), *remote_model = malloc(MODEL_BYTES);
 	struct flight *flights = calloc(MODEL_REQUESTS, sizeof(*flights));
 
@@ -368,7 +369,8 @@ static void run_model(int rounds, uint32_t lanes, bool spoiled)
 
 			f->from = (uint64_t)i * (MODEL_BYTES / MODEL_REQUESTS);
 			plan_flight(f, local_model, remote_model);
-			assert_int_equal(mrg_submit(sides.ep, f->ops, f->count, NULL, &f->request), 0);
+			assert_int_equal(mrg_submit(sides.ep, f->ops, f->count, NULL, &f->request),
+					 0);
 		}
 		for (int i = 0; i < MODEL_REQUESTS; i++) {
 			struct mrg_result result;

@@ -5,9 +5,9 @@
  */
 #include "transfer_fake.h"
 
-#define THREADS		6
-#define PART		40000ull
-#define WAIT_MS		20000
+#define THREADS 6
+#define PART 40000ull
+#define WAIT_MS 20000
 
 static struct fake_sides sides;
 static struct fake_buffer local, remote;
@@ -32,14 +32,14 @@ static void one_round(struct worker *w)
 {
 	uint64_t n = 1 + (uint64_t)rand_r(&w->dice) % PART;
 	struct mrg_local part = { .mr = &local.mr, .addr = local.mr.addr + w->from, .length = n };
-	struct mrg_op op = { rand_r(&w->dice) % 2 ? MRG_OP_READ : MRG_OP_WRITE, 1,
-			     &part, remote.remote, remote.mr.addr + w->from };
+	struct mrg_op op = { rand_r(&w->dice) % 2 ? MRG_OP_READ : MRG_OP_WRITE, 1, &part,
+			     remote.remote, remote.mr.addr + w->from };
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .flags = MRG_SUBMIT_WAIT };
 	struct mrg_request *request;
 	struct mrg_result result;
 
-	memset((op.code == MRG_OP_READ ? remote.bytes : local.bytes) + w->from,
-	       rand_r(&w->dice), n);
+	memset((op.code == MRG_OP_READ ? remote.bytes : local.bytes) + w->from, rand_r(&w->dice),
+	       n);
 	if (mrg_submit(w->ep, &op, 1, &opts, &request)) {
 		w->wrong++;
 		return;
@@ -69,8 +69,12 @@ static void *work(void *arg)
 
 static void run(bool separate, bool cancels, bool spoiled)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .depth = 8,
-		.slice = 4000, .grace_ms = 2, .repeats = 1000000 };
+	struct mrg_transfer_opts opts = { .size = sizeof(opts),
+					  .lanes = 2,
+					  .depth = 8,
+					  .slice = 4000,
+					  .grace_ms = 2,
+					  .repeats = 1000000 };
 	struct worker workers[THREADS] = { 0 };
 
 	sides_open(&sides, &opts);
@@ -79,12 +83,15 @@ static void run(bool separate, bool cancels, bool spoiled)
 	for (int i = 0; i < THREADS; i++) {
 		eps[i] = peers[i] = NULL;
 		if (separate) {
-			assert_int_equal(mrg_ep_connect(sides.a, "127.0.0.1", sides.port, &eps[i]), 0);
+			assert_int_equal(mrg_ep_connect(sides.a, "127.0.0.1", sides.port, &eps[i]),
+					 0);
 			assert_int_equal(mrg_listener_accept(sides.listener, 5000, &peers[i]), 0);
 		}
 		workers[i] = (struct worker){ .ep = separate ? eps[i] : sides.ep,
-			.from = (uint64_t)i * PART, .rounds = 60, .cancels = cancels,
-			.dice = (unsigned int)i };
+					      .from = (uint64_t)i * PART,
+					      .rounds = 60,
+					      .cancels = cancels,
+					      .dice = (unsigned int)i };
 		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
 	}
 	for (int i = 0; spoiled && i < 40; i++) {

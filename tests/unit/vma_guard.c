@@ -69,8 +69,8 @@ static int overlaps(void)
 	CHECK(!reg(guard, area, 2 * PAGE));
 	CHECK(!reg(guard, b, 2 * PAGE));
 	dereg(guard, area, 2 * PAGE);
-	CHECK(!page_marked(area, 0) && page_marked(area, 1) &&
-	      page_marked(area, 2) && !page_marked(area, 3));
+	CHECK(!page_marked(area, 0) && page_marked(area, 1) && page_marked(area, 2) &&
+	      !page_marked(area, 3));
 	dereg(guard, b, 2 * PAGE);
 	CHECK(vmas_in(area, 8 * PAGE, false) == 1);
 	CHECK(vmas_in(area, 8 * PAGE, true) == 0);
@@ -79,8 +79,7 @@ static int overlaps(void)
 		CHECK(!reg(guard, area, 3 * PAGE));
 	for (int i = 0; i < 7; i++) {
 		dereg(guard, area, 3 * PAGE);
-		CHECK(page_marked(area, 0) && page_marked(area, 1) &&
-		      page_marked(area, 2));
+		CHECK(page_marked(area, 0) && page_marked(area, 1) && page_marked(area, 2));
 	}
 	dereg(guard, area, 3 * PAGE);
 	CHECK(vmas_in(area, 8 * PAGE, true) == 0);
@@ -109,8 +108,8 @@ static int marks_of_others(void)
 	CHECK(!reg(guard, area, 6 * PAGE));
 	dereg(guard, area, 6 * PAGE);
 	dereg(guard, area, 6 * PAGE);
-	CHECK(page_marked(area, 0) && page_marked(area, 1) &&
-	      !page_marked(area, 2) && page_marked(area, 3));
+	CHECK(page_marked(area, 0) && page_marked(area, 1) && !page_marked(area, 2) &&
+	      page_marked(area, 3));
 	dereg(second, area, 2 * PAGE);
 	CHECK(!page_marked(area, 0) && page_marked(area, 1));
 	ibv_dofork_range(area + 3 * PAGE, PAGE);
@@ -180,8 +179,7 @@ static int hole_at_registration(void)
 
 	CHECK(guard && area);
 	CHECK(!munmap(area + PAGE, PAGE));
-	CHECK(region_vma_guard_before_reg(guard, (uintptr_t)area, 3 * PAGE, &err) ==
-	      -EFAULT);
+	CHECK(region_vma_guard_before_reg(guard, (uintptr_t)area, 3 * PAGE, &err) == -EFAULT);
 	CHECK(strstr(err.cause, "hole") && err.code == -EFAULT);
 	CHECK(vmas_in(area, 3 * PAGE, true) == 0);
 	CHECK(!reg(guard, area, PAGE));
@@ -311,8 +309,7 @@ static int at_the_limit(void)
 	CHECK(filler);
 	CHECK(!region_vma_guard_headroom(guard, &room));
 	CHECK(room.limit - room.count < 12);
-	CHECK(region_vma_guard_before_reg(guard, (uintptr_t)area + PAGE, PAGE, &err) ==
-	      -ENOSPC);
+	CHECK(region_vma_guard_before_reg(guard, (uintptr_t)area + PAGE, PAGE, &err) == -ENOSPC);
 	CHECK(strstr(err.cause, "max_map_count") && strstr(err.remedy, "mrguard vma"));
 	CHECK(vmas_in(area, 8 * PAGE, true) == 0);
 	CHECK(!munmap(filler, size));
@@ -391,8 +388,7 @@ static int untouched(void)
 
 	CHECK(guard);
 	readonly = mmap(NULL, 4 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	shared = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	written = fresh(4);
 	CHECK(readonly != MAP_FAILED && shared != MAP_FAILED && written);
 	written[PAGE] = 42;

@@ -29,7 +29,11 @@ extern int ibv_dofork_range(void *base, size_t size);
 #define PAGE 4096ul
 
 /* The child's answer: the line where it found something wrong. */
-#define CHECK(condition) do { if (!(condition)) return __LINE__; } while (0)
+#define CHECK(condition)                 \
+	do {                             \
+		if (!(condition))        \
+			return __LINE__; \
+	} while (0)
 
 static inline void in_child(int (*test)(void))
 {
@@ -79,8 +83,8 @@ static inline void dereg(struct mrg_vma_guard *guard, void *addr, size_t len)
 
 static inline char *fresh(size_t pages)
 {
-	char *area = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *area = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 
 	return area == MAP_FAILED ? NULL : area;
 }
@@ -96,8 +100,7 @@ static inline long vmas_in(void *start, size_t len, bool marked)
 	if (host_maps_open(&maps, "/proc/self/smaps"))
 		return -1;
 	while (host_maps_next(&maps, &vma) == 1)
-		if (vma.end > from && vma.start < to &&
-		    (!marked || vma.flags & HOST_MF_DONTCOPY))
+		if (vma.end > from && vma.start < to && (!marked || vma.flags & HOST_MF_DONTCOPY))
 			count++;
 	host_maps_close(&maps);
 	return count;

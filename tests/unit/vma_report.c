@@ -74,7 +74,8 @@ static void torch_files_are_named_and_fork_protection_is_cleared(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 260000; i++, at += 0x19000)
-		fprintf(file, "%lx-%lx rw-s 00000000 00:19 %u                  /dev/shm/torch_4711_%u_%u (deleted)\n",
+		fprintf(file,
+			"%lx-%lx rw-s 00000000 00:19 %u                  /dev/shm/torch_4711_%u_%u (deleted)\n",
 			at, at + 0x18040, 1000 + i, 48271 * i, i);
 	for (int i = 0; i < 2100; i++, at += 0x100000)
 		fprintf(file, "%lx-%lx rw-p 00000000 00:00 0 \n", at, at + 0x21000);
@@ -103,8 +104,7 @@ static void nine_hundred_vmas_are_far_from_the_limit(void **state)
 	(void)state;
 	for (unsigned long i = 0; i < 900; i++)
 		fprintf(file, "%lx-%lx r-xp 00000000 08:01 %lu /usr/lib/libx%lu.so\n",
-			0x7f0000000000 + i * 0x10000, 0x7f0000008000 + i * 0x10000,
-			i + 7, i);
+			0x7f0000000000 + i * 0x10000, 0x7f0000008000 + i * 0x10000, i + 7, i);
 	fclose(file);
 	report = report_of((struct mrg_vma_opts){ .maps = path, .limit = 65530 });
 	assert_int_equal(report->count, 900);
@@ -115,10 +115,10 @@ static void nine_hundred_vmas_are_far_from_the_limit(void **state)
 	drop_file(path);
 }
 
-static void add_smaps(FILE *file, unsigned long start, unsigned long end,
-		      const char *flags)
+static void add_smaps(FILE *file, unsigned long start, unsigned long end, const char *flags)
 {
-	fprintf(file, "%lx-%lx rw-p 00000000 00:00 0 \n"
+	fprintf(file,
+		"%lx-%lx rw-p 00000000 00:00 0 \n"
 		"Size: %lu kB\nKernelPageSize:        4 kB\n"
 		"Anonymous:   %lu kB\nVmFlags: %s\n",
 		start, end, (end - start) >> 10, (end - start) >> 10, flags);
@@ -207,8 +207,7 @@ static void pairs_are_sorted_by_why_they_stay_apart(void **state)
 		"7f0000503000-7f0000504000 rw-p 00000000 00:00 0 \n"
 		"VmFlags: rd wr mr mw me dc lo ac \n";
 	char *path = file_of(text);
-	struct mrg_vma_report *report =
-		report_of((struct mrg_vma_opts){ .smaps = path });
+	struct mrg_vma_report *report = report_of((struct mrg_vma_opts){ .smaps = path });
 
 	(void)state;
 	assert_int_equal(report->count, 11);
@@ -253,8 +252,7 @@ static void the_frequent_size_survives_any_number_of_rare_ones(void **state)
 
 	(void)state;
 	for (unsigned long i = 1; i <= 200000; i++) {
-		fprintf(file, "%lx-%lx rw-p 00000000 00:00 0 \n", at,
-			at + 4096 * i);
+		fprintf(file, "%lx-%lx rw-p 00000000 00:00 0 \n", at, at + 4096 * i);
 		at += 4096 * (i + 1);
 		if (i % 4)
 			continue;
@@ -274,11 +272,10 @@ static void the_frequent_size_survives_any_number_of_rare_ones(void **state)
 
 static void the_vsyscall_page_is_no_vma(void **state)
 {
-	char *path = file_of(
-		"7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0   [stack]\n"
-		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0   [vsyscall]\n");
-	struct mrg_vma_report *report =
-		report_of((struct mrg_vma_opts){ .maps = path });
+	char *path =
+		file_of("7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0   [stack]\n"
+			"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0   [vsyscall]\n");
+	struct mrg_vma_report *report = report_of((struct mrg_vma_opts){ .maps = path });
 
 	(void)state;
 	assert_int_equal(report->count, 1);
@@ -299,8 +296,7 @@ static void names_keep_what_tells_kinds_apart(void **state)
 		{ "/dev/zero (deleted)", "shared anonymous" },
 		{ "/memfd:kv-cache_17 (deleted)", "memfd:kv-cache_*" },
 		{ "/anon_hugepage (deleted)", "hugetlb" },
-		{ "/usr/lib/x86_64-linux-gnu/libc.so.6",
-		  "/usr/lib/x86_64-linux-gnu/libc.so.6" },
+		{ "/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/libc.so.6" },
 		{ "/torch_1_2_3 (deleted)", "/torch_*" },
 		{ "/dev/shm/psm_0a1b2c3d", "/dev/shm/psm_*" },
 		{ "/SYSV00000000 (deleted)", "/SYSV00000000" },
@@ -311,8 +307,8 @@ static void names_keep_what_tells_kinds_apart(void **state)
 		struct mrg_vma_report *report;
 		char line[160], *path;
 
-		snprintf(line, sizeof(line),
-			 "1000-2000 rw-p 00000000 00:00 0    %s\n", cases[i].name);
+		snprintf(line, sizeof(line), "1000-2000 rw-p 00000000 00:00 0    %s\n",
+			 cases[i].name);
 		path = file_of(line);
 		report = report_of((struct mrg_vma_opts){ .maps = path });
 		assert_string_equal(report->kinds[0].kind, cases[i].kind);
@@ -399,8 +395,7 @@ static void ones_own_vmas_are_counted_as_the_kernel_counts_them(void **state)
 	(void)state;
 	assert_int_equal(mrg_vma_report_make(NULL, &before), 0);
 	assert_int_equal(mrg_vma_count(NULL, 0, &count_before), 0);
-	area = mmap(NULL, pages * page, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	area = mmap(NULL, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(area != MAP_FAILED);
 	for (size_t i = 0; i < pages; i += 2)
 		assert_int_equal(mprotect(area + i * page, page, PROT_READ), 0);

@@ -81,7 +81,7 @@ MRG_API int mrg_check_run(const struct mrg_check_opts *opts, struct mrg_check_re
 MRG_API void mrg_check_free(struct mrg_check_report *report);
 /** mrg_check_results() - in the order of the checks; they live as long as the report */
 MRG_API const struct mrg_check_result *mrg_check_results(const struct mrg_check_report *report,
-							  size_t *count);
+							 size_t *count);
 /** mrg_check_worst() - FAIL before WARN before UNKNOWN before OK */
 MRG_API enum mrg_check_verdict mrg_check_worst(const struct mrg_check_report *report);
 /** mrg_check_verdict_name() - "ok", "warn", "fail", "unknown", "skip" */

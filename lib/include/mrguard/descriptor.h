@@ -38,9 +38,9 @@ enum mrg_protocol {
 	MRG_PROTO_HOST_SHM,
 	MRG_PROTO_COUNT,
 };
-#define MRG_PROTO_BIT(protocol)	(1u << (protocol))
-#define MRG_PROTO_ALL		((1u << MRG_PROTO_COUNT) - 2)
-#define MRG_PROTO_SHARES	(MRG_PROTO_ALL & ~(1u << MRG_PROTO_VERBS))
+#define MRG_PROTO_BIT(protocol) (1u << (protocol))
+#define MRG_PROTO_ALL ((1u << MRG_PROTO_COUNT) - 2)
+#define MRG_PROTO_SHARES (MRG_PROTO_ALL & ~(1u << MRG_PROTO_VERBS))
 
 /** mrg_protocol_name() - "verbs", "cuda-vmm", "hip-vmm", "cuda-ipc", "hip-ipc",
  *  "host-shm"; "none" for any other value */
@@ -67,7 +67,7 @@ struct mrg_desc_piece {
 	uint64_t length;
 	uint64_t wire;
 	uint32_t rkey;
-	uint32_t reserved;	/* 0 */
+	uint32_t reserved; /* 0 */
 };
 
 /**
@@ -106,11 +106,11 @@ struct mrg_desc_share {
 	size_t length;
 };
 
-#define MRG_DESC_MAX_BYTES	(16u << 20)
-#define MRG_DESC_MAX_DEVICES	64
-#define MRG_DESC_MAX_PIECES	(1u << 18) /* a device's */
-#define MRG_DESC_MAX_SHARES	8
-#define MRG_DESC_MAX_SHARE	(1u << 20) /* bytes of one */
+#define MRG_DESC_MAX_BYTES (16u << 20)
+#define MRG_DESC_MAX_DEVICES 64
+#define MRG_DESC_MAX_PIECES (1u << 18) /* a device's */
+#define MRG_DESC_MAX_SHARES 8
+#define MRG_DESC_MAX_SHARE (1u << 20) /* bytes of one */
 
 /**
  * struct mrg_descriptor - a buffer, as its owner's peers see it
@@ -147,8 +147,7 @@ struct mrg_descriptor {
  * Return: their number; -EINVAL (what mrg_descriptor_decode() would refuse);
  * -ENOMEM.
  */
-MRG_API ssize_t mrg_descriptor_encode(const struct mrg_descriptor *desc,
-				      void **bytes);
+MRG_API ssize_t mrg_descriptor_encode(const struct mrg_descriptor *desc, void **bytes);
 
 /**
  * mrg_descriptor_decode() - from bytes, which may be anything
@@ -162,8 +161,7 @@ MRG_API ssize_t mrg_descriptor_encode(const struct mrg_descriptor *desc,
  *	know and must not skip
  * -EFBIG: above the limits;  -ENOMEM
  */
-MRG_API int mrg_descriptor_decode(const void *bytes, size_t length,
-				  struct mrg_descriptor *desc,
+MRG_API int mrg_descriptor_decode(const void *bytes, size_t length, struct mrg_descriptor *desc,
 				  struct mrg_error *error);
 
 /** mrg_descriptor_release() - free what a decoded descriptor owns */
@@ -183,15 +181,12 @@ MRG_API void mrg_descriptor_release(struct mrg_descriptor *desc);
  * -ERANGE: not all bytes are in the buffer, or @length is 0; -ENODEV: no such
  * device.
  */
-MRG_API ssize_t mrg_descriptor_keys(const struct mrg_descriptor *desc,
-				    size_t device, uint64_t addr,
-				    uint64_t length, struct mrg_seg *segs,
-				    size_t cap);
+MRG_API ssize_t mrg_descriptor_keys(const struct mrg_descriptor *desc, size_t device, uint64_t addr,
+				    uint64_t length, struct mrg_seg *segs, size_t cap);
 
 /** mrg_descriptor_share() - the share of a protocol; NULL: it has none */
-MRG_API const struct mrg_desc_share *
-mrg_descriptor_share(const struct mrg_descriptor *desc,
-		     enum mrg_protocol protocol);
+MRG_API const struct mrg_desc_share *mrg_descriptor_share(const struct mrg_descriptor *desc,
+							  enum mrg_protocol protocol);
 
 /** mrg_descriptor_protocols() - MRG_PROTO_BIT() of each protocol it has */
 MRG_API uint32_t mrg_descriptor_protocols(const struct mrg_descriptor *desc);

@@ -24,8 +24,8 @@ extern "C" {
 
 struct mrg_directory;
 
-#define MRG_DIRECTORY_MAX_NAME	128
-#define MRG_DIRECTORY_MAX_BYTES	(1u << 20)
+#define MRG_DIRECTORY_MAX_NAME 128
+#define MRG_DIRECTORY_MAX_BYTES (1u << 20)
 
 /**
  * struct mrg_directory_opts - how to open
@@ -62,8 +62,7 @@ struct mrg_directory_opts {
  * -EPROTO: it is no Redis, or refuses a command for another reason
  */
 MRG_API int mrg_directory_open(struct mrg_directory **directory,
-			       const struct mrg_directory_opts *opts,
-			       struct mrg_error *error);
+			       const struct mrg_directory_opts *opts, struct mrg_error *error);
 /** mrg_directory_close() - close; NULL is allowed.  Entries live on until their
  *  lease ends. */
 MRG_API void mrg_directory_close(struct mrg_directory *directory);
@@ -80,8 +79,8 @@ MRG_API int mrg_directory_last_error(const struct mrg_directory *directory,
  *
  * Return: 0, or as mrg_directory_open().
  */
-MRG_API int mrg_directory_claim(struct mrg_directory *directory,
-				const char *name, uint64_t *generation);
+MRG_API int mrg_directory_claim(struct mrg_directory *directory, const char *name,
+				uint64_t *generation);
 
 /**
  * mrg_directory_publish() - tell of a name, or tell anew, or renew its lease
@@ -94,14 +93,13 @@ MRG_API int mrg_directory_claim(struct mrg_directory *directory,
  * Return: 0; -ESTALE (somebody has claimed the name since); -EINVAL (name,
  * length); or as mrg_directory_open().
  */
-MRG_API int mrg_directory_publish(struct mrg_directory *directory,
-				  const char *name, uint64_t generation,
-				  const void *bytes, size_t length);
+MRG_API int mrg_directory_publish(struct mrg_directory *directory, const char *name,
+				  uint64_t generation, const void *bytes, size_t length);
 
 /** mrg_directory_withdraw() - take it back at once.  0, also where it is gone;
  *  -ESTALE; or as mrg_directory_open(). */
-MRG_API int mrg_directory_withdraw(struct mrg_directory *directory,
-				   const char *name, uint64_t generation);
+MRG_API int mrg_directory_withdraw(struct mrg_directory *directory, const char *name,
+				   uint64_t generation);
 
 /**
  * struct mrg_directory_entry - what is told of a name
@@ -126,8 +124,7 @@ struct mrg_directory_entry {
  * than @at_least); -EBADMSG (what lies there is not of mrguard); or as
  * mrg_directory_open().
  */
-MRG_API int mrg_directory_find(struct mrg_directory *directory,
-			       const char *name, uint64_t at_least,
+MRG_API int mrg_directory_find(struct mrg_directory *directory, const char *name, uint64_t at_least,
 			       struct mrg_directory_entry *entry);
 /** mrg_directory_entry_release() - free what @entry owns */
 MRG_API void mrg_directory_entry_release(struct mrg_directory_entry *entry);
@@ -162,8 +159,7 @@ typedef void (*mrg_directory_watcher)(void *arg, enum mrg_directory_what what,
  * Return: the number of changes, 0 where @wait_ms passed without; or as
  * mrg_directory_open(), after at most @wait_ms and the timeout.
  */
-MRG_API ssize_t mrg_directory_watch(struct mrg_directory *directory,
-				    uint32_t wait_ms,
+MRG_API ssize_t mrg_directory_watch(struct mrg_directory *directory, uint32_t wait_ms,
 				    mrg_directory_watcher watcher, void *arg);
 
 #ifdef __cplusplus

@@ -17,7 +17,7 @@ struct mrg_dev;
 
 /** enum mrg_call - the call that failed */
 enum mrg_call {
-	MRG_CALL_REG_MR,	/* ibv_reg_mr() and its like, of ordinary memory */
+	MRG_CALL_REG_MR, /* ibv_reg_mr() and its like, of ordinary memory */
 	MRG_CALL_REG_DMABUF_MR,
 	MRG_CALL_CREATE_QP,
 	MRG_CALL_CREATE_CQ,
@@ -58,9 +58,9 @@ enum mrg_cause {
 
 /** enum mrg_likelihood - in the order in which findings are listed */
 enum mrg_likelihood {
-	MRG_IS,		/* the evidence fits */
-	MRG_MAY_BE,	/* nothing speaks against it */
-	MRG_NOT_SEEN,	/* the evidence was not given, or cannot be read */
+	MRG_IS, /* the evidence fits */
+	MRG_MAY_BE, /* nothing speaks against it */
+	MRG_NOT_SEEN, /* the evidence was not given, or cannot be read */
 	MRG_IS_NOT,
 };
 
@@ -133,8 +133,7 @@ struct mrg_explain_opts {
  * -ESRCH (no such process); -EMFILE, -EACCES and others of open(2) (its
  * procfs cannot be read).  Any thread.
  */
-MRG_API int mrg_explain(const struct mrg_explain_opts *opts,
-			struct mrg_explanation *explanation);
+MRG_API int mrg_explain(const struct mrg_explain_opts *opts, struct mrg_explanation *explanation);
 
 /** mrg_cause_name() - "VMA limit", "memlock", "MR size", "device keys", "hole",
  *  "huge pages", "device memory", "DMA-BUF size", "page offsets",

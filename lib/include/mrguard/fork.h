@@ -46,10 +46,10 @@ enum mrg_fork_mode {
 
 /** enum mrg_kernel_copies - what the kernel says of copy-on-fork */
 enum mrg_kernel_copies {
-	MRG_KERNEL_COPIES,	/* attribute is 1 */
-	MRG_KERNEL_COPIES_NOT,	/* attribute is 0 */
-	MRG_KERNEL_SILENT,	/* no such attribute: older than 5.13 */
-	MRG_KERNEL_UNREACHED,	/* RDMA netlink refused: see netlink_error */
+	MRG_KERNEL_COPIES, /* attribute is 1 */
+	MRG_KERNEL_COPIES_NOT, /* attribute is 0 */
+	MRG_KERNEL_SILENT, /* no such attribute: older than 5.13 */
+	MRG_KERNEL_UNREACHED, /* RDMA netlink refused: see netlink_error */
 };
 
 /**
@@ -101,8 +101,7 @@ MRG_API int mrg_fork_query(struct mrg_fork_info *info);
  * too late); -ENOSYS (the kernel refused the marks).  With a failure @info is
  * written too.
  */
-MRG_API int mrg_fork_apply(enum mrg_fork_policy policy,
-			   struct mrg_fork_info *info);
+MRG_API int mrg_fork_apply(enum mrg_fork_policy policy, struct mrg_fork_info *info);
 
 /**
  * mrg_fork_predict() - the mode that follows from what is known
@@ -114,9 +113,8 @@ MRG_API int mrg_fork_apply(enum mrg_fork_policy policy,
  * Pure.  From 51 on ibv_fork_init() does nothing where the kernel copies
  * (rdma-core 5a11b68ca); before, it marks all the same.
  */
-MRG_API enum mrg_fork_mode mrg_fork_predict(enum mrg_kernel_copies kernel,
-					    bool initialized, bool env_safe,
-					    unsigned int rdma_core);
+MRG_API enum mrg_fork_mode mrg_fork_predict(enum mrg_kernel_copies kernel, bool initialized,
+					    bool env_safe, unsigned int rdma_core);
 
 /** mrg_fork_parse() - "auto", "never", "always"; -EINVAL for others */
 MRG_API int mrg_fork_parse(const char *word, enum mrg_fork_policy *policy);

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-struct mrg_gid_facts;	/* where GID tables and routes are read */
+struct mrg_gid_facts; /* where GID tables and routes are read */
 
 /**
  * mrg_gid_open() - open the facts
@@ -62,8 +62,8 @@ struct mrg_gid_entry {
  *
  * Return: their number; -ENODEV (no such device or port); -ENOMEM.
  */
-MRG_API ssize_t mrg_gid_list(struct mrg_gid_facts *facts, const char *device,
-			     unsigned int port, struct mrg_gid_entry **entries);
+MRG_API ssize_t mrg_gid_list(struct mrg_gid_facts *facts, const char *device, unsigned int port,
+			     struct mrg_gid_entry **entries);
 
 /**
  * struct mrg_gid_choice - a GID, and why
@@ -79,15 +79,15 @@ struct mrg_gid_choice {
 	bool by_env;
 };
 
-#define MRG_GID_NO_ROUTE	(1u << 0) /* do not ask for routes */
-#define MRG_GID_V1		(1u << 1) /* RoCEv1 only, as the peer has no v2 */
-#define MRG_GID_V2		(1u << 2) /* RoCEv2 only */
+#define MRG_GID_NO_ROUTE (1u << 0) /* do not ask for routes */
+#define MRG_GID_V1 (1u << 1) /* RoCEv1 only, as the peer has no v2 */
+#define MRG_GID_V2 (1u << 2) /* RoCEv2 only */
 
 /** struct mrg_gid_opts - how to choose.  @flags: MRG_GID_* */
 struct mrg_gid_opts {
 	size_t size;
 	uint32_t flags;
-	uint32_t reserved;	/* 0 */
+	uint32_t reserved; /* 0 */
 };
 
 /**
@@ -115,10 +115,9 @@ struct mrg_gid_opts {
  * -EINVAL: malformed options, or MRGUARD_GID_INDEX names no entry
  * -ENOMEM, -EIO (netlink failed)
  */
-MRG_API int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device,
-			   unsigned int port, const uint8_t (*peers)[16],
-			   size_t peer_count, const struct mrg_gid_opts *opts,
-			   struct mrg_gid_choice *choice,
+MRG_API int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device, unsigned int port,
+			   const uint8_t (*peers)[16], size_t peer_count,
+			   const struct mrg_gid_opts *opts, struct mrg_gid_choice *choice,
 			   struct mrg_error *error);
 
 /**
@@ -130,9 +129,9 @@ MRG_API int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device,
  *
  * Return: 0; -ENOENT (the table has it no more); -ENODEV; -ENOMEM.
  */
-MRG_API int mrg_gid_find(struct mrg_gid_facts *facts, const char *device,
-			 unsigned int port, const uint8_t gid[16],
-			 enum mrg_gid_type type, struct mrg_gid_entry *entry);
+MRG_API int mrg_gid_find(struct mrg_gid_facts *facts, const char *device, unsigned int port,
+			 const uint8_t gid[16], enum mrg_gid_type type,
+			 struct mrg_gid_entry *entry);
 
 #define MRG_GID_TEXT 48
 /** mrg_gid_text() - "10.14.0.72" for an IPv4-mapped one, else as IPv6.

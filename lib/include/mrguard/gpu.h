@@ -24,9 +24,9 @@ extern "C" {
 
 struct mrg_gpu;
 
-#define MRG_GPU_NO_CUDA		(1u << 0) /* leave CUDA alone */
-#define MRG_GPU_NO_HIP		(1u << 1) /* leave HIP alone */
-#define MRG_GPU_CONTEXT		(1u << 2) /* may activate a device's primary context */
+#define MRG_GPU_NO_CUDA (1u << 0) /* leave CUDA alone */
+#define MRG_GPU_NO_HIP (1u << 1) /* leave HIP alone */
+#define MRG_GPU_CONTEXT (1u << 2) /* may activate a device's primary context */
 
 /**
  * struct mrg_gpu_opts - how to open
@@ -41,7 +41,7 @@ struct mrg_gpu;
 struct mrg_gpu_opts {
 	size_t size;
 	uint32_t flags;
-	uint32_t reserved;	/* 0 */
+	uint32_t reserved; /* 0 */
 	uint64_t page_size;
 	const char *sysfs;
 };
@@ -66,8 +66,7 @@ MRG_API void mrg_gpu_close(struct mrg_gpu *gpu);
  *
  * Return: 0; -ENODATA (no failure of this thread on this handle is kept).
  */
-MRG_API int mrg_gpu_last_error(const struct mrg_gpu *gpu,
-			       struct mrg_error *error);
+MRG_API int mrg_gpu_last_error(const struct mrg_gpu *gpu, struct mrg_error *error);
 
 /**
  * enum mrg_mem_kind - what memory is
@@ -103,8 +102,8 @@ MRG_API const char *mrg_mem_kind_name(enum mrg_mem_kind kind);
  */
 enum mrg_rdma_able { MRG_RDMA_UNKNOWN, MRG_RDMA_NO, MRG_RDMA_YES };
 
-#define MRG_HANDLE_POSIX_FD	(1u << 0) /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
-#define MRG_HANDLE_FABRIC	(1u << 3) /* CU_MEM_HANDLE_TYPE_FABRIC */
+#define MRG_HANDLE_POSIX_FD (1u << 0) /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+#define MRG_HANDLE_FABRIC (1u << 3) /* CU_MEM_HANDLE_TYPE_FABRIC */
 
 /**
  * struct mrg_mem_chunk - one mapping of VMM memory
@@ -184,8 +183,8 @@ struct mrg_mem {
  * cuMemRetainAllocationHandle() and cuMemGetAddressRange() and their HIP
  * likes, as measured on an H200 with driver 580.
  */
-MRG_API int mrg_gpu_classify(struct mrg_gpu *gpu, uint64_t addr,
-			     uint64_t length, struct mrg_mem *mem);
+MRG_API int mrg_gpu_classify(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
+			     struct mrg_mem *mem);
 /** mrg_mem_release() - free what @mem owns */
 MRG_API void mrg_mem_release(struct mrg_mem *mem);
 
@@ -218,8 +217,8 @@ struct mrg_export {
 	const char *source;
 };
 
-#define MRG_EXPORT_PCIE		(1u << 0) /* for an importer that reaches the GPU by PCIe alone */
-#define MRG_EXPORT_UNFLAGGED	(1u << 1) /* try memory that the driver calls not RDMA-capable */
+#define MRG_EXPORT_PCIE (1u << 0) /* for an importer that reaches the GPU by PCIe alone */
+#define MRG_EXPORT_UNFLAGGED (1u << 1) /* try memory that the driver calls not RDMA-capable */
 
 /**
  * struct mrg_export_opts - how to export
@@ -268,11 +267,9 @@ struct mrg_export_opts {
  * before the call where it ends in a crash.
  */
 MRG_API int mrg_gpu_export(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
-			   const struct mrg_export_opts *opts,
-			   struct mrg_export *out);
+			   const struct mrg_export_opts *opts, struct mrg_export *out);
 /** mrg_gpu_export_release() - close the DMA-BUFs and free what @out owns */
-MRG_API void mrg_gpu_export_release(struct mrg_gpu *gpu,
-				    struct mrg_export *out);
+MRG_API void mrg_gpu_export_release(struct mrg_gpu *gpu, struct mrg_export *out);
 
 /** struct mrg_gpu_cap - can it, and if not, why not and what would help */
 struct mrg_gpu_cap {
@@ -314,13 +311,13 @@ struct mrg_gpu_device {
 struct mrg_gpu_runtime {
 	char vendor[8];
 	bool usable;
-	int32_t version;	/* as the library counts; 0 = not known */
-	char kernel[64];	/* kernel driver's version, "" = not known */
-	char why[192];		/* why it is not usable */
+	int32_t version; /* as the library counts; 0 = not known */
+	char kernel[64]; /* kernel driver's version, "" = not known */
+	char why[192]; /* why it is not usable */
 };
 
 struct mrg_gpu_list {
-	struct mrg_gpu_runtime runtimes[2];	/* CUDA, HIP */
+	struct mrg_gpu_runtime runtimes[2]; /* CUDA, HIP */
 	struct mrg_gpu_device *devices;
 	size_t count;
 };

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-struct mrg_dev;	/* an open /dev/mrguard */
+struct mrg_dev; /* an open /dev/mrguard */
 
 struct mrg_pci_addr {
 	uint32_t domain;
@@ -41,27 +41,31 @@ struct mrg_dev_info {
 	uint32_t abi;
 	bool has_layout;
 	bool has_vma;
-	bool has_walk;		/* mrguard_walk.ko is loaded */
-	enum mrg_walk walk;	/* MRG_WALK_ANY where it is not known */
+	bool has_walk; /* mrguard_walk.ko is loaded */
+	enum mrg_walk walk; /* MRG_WALK_ANY where it is not known */
 	char version[16];
 };
 MRG_API int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info);
 
-enum mrg_iommu { MRG_IOMMU_MODE_NONE, MRG_IOMMU_MODE_IDENTITY,
-		 MRG_IOMMU_MODE_TRANSLATED, MRG_IOMMU_MODE_UNKNOWN };
+enum mrg_iommu {
+	MRG_IOMMU_MODE_NONE,
+	MRG_IOMMU_MODE_IDENTITY,
+	MRG_IOMMU_MODE_TRANSLATED,
+	MRG_IOMMU_MODE_UNKNOWN
+};
 
 /* A DMA-BUF's addresses as one importer maps it; see mrg_dev_layout(). */
 struct mrg_layout {
-	struct mrg_sg *sg;	/* coalesced runs, or entries; owned by this */
+	struct mrg_sg *sg; /* coalesced runs, or entries; owned by this */
 	size_t count;
-	uint64_t start;		/* offset in the DMA-BUF where sg[0] starts */
+	uint64_t start; /* offset in the DMA-BUF where sg[0] starts */
 	uint64_t dmabuf_size;
-	uint64_t entries;	/* scatter-list entries as mapped */
+	uint64_t entries; /* scatter-list entries as mapped */
 	uint64_t max_seg_size;
 	uint64_t map_ns;
 	enum mrg_iommu iommu;
-	bool equivalent;	/* not raw: see MRG_IOC_LAYOUT */
-	bool moves;		/* the exporter can move the memory later */
+	bool equivalent; /* not raw: see MRG_IOC_LAYOUT */
+	bool moves; /* the exporter can move the memory later */
 	char exporter[32];
 };
 #define MRG_LAYOUT_ENTRIES (1u << 0) /* entries as mapped, not joined */
@@ -81,9 +85,8 @@ struct mrg_layout {
  * moved each time); -EOVERFLOW (more than one call's runs behind a translating
  * IOMMU, where no two calls see the same addresses).
  */
-MRG_API int mrg_dev_layout(struct mrg_dev *dev, int fd,
-			   const struct mrg_pci_addr *importer, uint64_t iova,
-			   uint64_t offset, uint64_t length, uint32_t flags,
+MRG_API int mrg_dev_layout(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *importer,
+			   uint64_t iova, uint64_t offset, uint64_t length, uint32_t flags,
 			   struct mrg_layout *layout);
 MRG_API void mrg_layout_release(struct mrg_layout *layout);
 
@@ -93,7 +96,7 @@ struct mrg_kernel_blocks {
 	uint64_t total_blocks;
 	uint64_t walked;
 	uint64_t wrong;
-	uint64_t first_wrong;	/* MRG_NO_OFFSET if none */
+	uint64_t first_wrong; /* MRG_NO_OFFSET if none */
 	bool endless;
 };
 /**
@@ -105,20 +108,17 @@ struct mrg_kernel_blocks {
  * (mrguard(4)).  With -EOVERFLOW (too many blocks to walk) @out is written all
  * the same, its page_size and total_blocks are good.
  */
-MRG_API ssize_t mrg_dev_blocks(struct mrg_dev *dev, const struct mrg_sg *sg,
-			       size_t count, uint64_t iova, uint64_t offset,
-			       uint64_t length, uint64_t pgsz_bitmap,
-			       uint64_t start, uint64_t *addrs, size_t addrs_cap,
-			       struct mrg_kernel_blocks *out);
+MRG_API ssize_t mrg_dev_blocks(struct mrg_dev *dev, const struct mrg_sg *sg, size_t count,
+			       uint64_t iova, uint64_t offset, uint64_t length,
+			       uint64_t pgsz_bitmap, uint64_t start, uint64_t *addrs,
+			       size_t addrs_cap, struct mrg_kernel_blocks *out);
 /** mrg_dev_dmabuf_blocks() - the same for a DMA-BUF and an importer.  Callers
  *  without CAP_SYS_ADMIN get no block addresses, and @pgsz_bitmap must be all
  *  page sizes from the host's up to some limit. */
 MRG_API ssize_t mrg_dev_dmabuf_blocks(struct mrg_dev *dev, int fd,
-				      const struct mrg_pci_addr *importer,
-				      uint64_t iova, uint64_t offset,
-				      uint64_t length, uint64_t pgsz_bitmap,
-				      uint64_t start, uint64_t *addrs,
-				      size_t addrs_cap,
+				      const struct mrg_pci_addr *importer, uint64_t iova,
+				      uint64_t offset, uint64_t length, uint64_t pgsz_bitmap,
+				      uint64_t start, uint64_t *addrs, size_t addrs_cap,
 				      struct mrg_kernel_blocks *out);
 
 /** VMA counts, see MRG_IOC_VMA. */
@@ -130,14 +130,14 @@ struct mrg_vma_counts {
 };
 /** mrg_dev_vma() - @start == @end == 0 asks for map_count alone, in O(1).
  *  @pid 0 = this process.  Errors: those of MRG_IOC_VMA (mrguard(4)). */
-MRG_API int mrg_dev_vma(struct mrg_dev *dev, pid_t pid, uint64_t start,
-			uint64_t end, struct mrg_vma_counts *out);
+MRG_API int mrg_dev_vma(struct mrg_dev *dev, pid_t pid, uint64_t start, uint64_t end,
+			struct mrg_vma_counts *out);
 
 /** One RDMA device of /sys/class/infiniband. */
 struct mrg_rdma_dev {
 	char name[64];
-	char driver[64];	/* "" where there is none */
-	char netdev[32];	/* "" where there is none */
+	char driver[64]; /* "" where there is none */
+	char netdev[32]; /* "" where there is none */
 	bool has_pci;
 	struct mrg_pci_addr pci;
 };
@@ -146,8 +146,7 @@ struct mrg_rdma_dev {
 MRG_API ssize_t mrg_rdma_list(const char *sysfs, struct mrg_rdma_dev **devs);
 /** mrg_importer_find() - the PCI function that @name stands for: an RDMA
  *  device or a PCI address ("0000:01:00.0", "01:00.0").  -ENODEV, -EINVAL. */
-MRG_API int mrg_importer_find(const char *sysfs, const char *name,
-			      struct mrg_pci_addr *pci);
+MRG_API int mrg_importer_find(const char *sysfs, const char *name, struct mrg_pci_addr *pci);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define MRG_PATH_MAX_RAILS	64
+#define MRG_PATH_MAX_RAILS 64
 
 /** struct mrg_path_rail - a local device and the peer's device that it talks to:
  *  indexes in the descriptors */
@@ -65,10 +65,9 @@ struct mrg_path_opts {
 	uint64_t stripe_bytes;
 	const uint32_t *near;
 	size_t near_count;
-	int (*probe)(void *arg, enum mrg_protocol protocol,
-		     const struct mrg_descriptor *local, uint32_t local_index,
-		     const struct mrg_descriptor *remote, uint32_t remote_index,
-		     struct mrg_error *why);
+	int (*probe)(void *arg, enum mrg_protocol protocol, const struct mrg_descriptor *local,
+		     uint32_t local_index, const struct mrg_descriptor *remote,
+		     uint32_t remote_index, struct mrg_error *why);
 	void *probe_arg;
 };
 
@@ -104,10 +103,9 @@ struct mrg_path_reason {
  * Return: 0; -EHOSTUNREACH (no way; @error tells of each why); -EINVAL
  * (malformed options or MRGUARD_PROTOCOLS).  Any thread.
  */
-MRG_API int mrg_path_choose(const struct mrg_descriptor *local,
-			    const struct mrg_descriptor *remote,
-			    const struct mrg_path_opts *opts,
-			    struct mrg_path *path, struct mrg_error *error);
+MRG_API int mrg_path_choose(const struct mrg_descriptor *local, const struct mrg_descriptor *remote,
+			    const struct mrg_path_opts *opts, struct mrg_path *path,
+			    struct mrg_error *error);
 
 /**
  * mrg_explain_path() - the same choice, with the reasons
@@ -168,8 +166,7 @@ struct mrg_near_nic {
  * MRG_DISTANCE_UNKNOWN.
  */
 MRG_API int mrg_near(const char *root, const struct mrg_near_place *place,
-		     const char *const *devices, size_t count,
-		     struct mrg_near_nic *nics);
+		     const char *const *devices, size_t count, struct mrg_near_nic *nics);
 
 #ifdef __cplusplus
 }

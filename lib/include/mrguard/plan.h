@@ -124,9 +124,9 @@ struct mrg_piece {
 	struct mrg_outcome outcome;
 };
 
-#define MRG_PLAN_IOVA_FREE	(1u << 0) /* the caller does not need iova = virtual address */
-#define MRG_PLAN_TRANSLATED	(1u << 1) /* an IOMMU gives the MR other addresses than those seen */
-#define MRG_PLAN_MOVES		(1u << 2) /* so does an exporter that can move the memory */
+#define MRG_PLAN_IOVA_FREE (1u << 0) /* the caller does not need iova = virtual address */
+#define MRG_PLAN_TRANSLATED (1u << 1) /* an IOMMU gives the MR other addresses than those seen */
+#define MRG_PLAN_MOVES (1u << 2) /* so does an exporter that can move the memory */
 
 /**
  * struct mrg_plan_opts - what is asked for, and what is known
@@ -180,8 +180,7 @@ struct mrg_plan;
  * 2^64, list longer than 2^63 bytes, entry of 4 GiB or more for a walk that
  * looks at single entries); -ENOMEM.
  */
-MRG_API int mrg_plan_make(const struct mrg_sg *sg, size_t count,
-			  const struct mrg_plan_opts *opts,
+MRG_API int mrg_plan_make(const struct mrg_sg *sg, size_t count, const struct mrg_plan_opts *opts,
 			  struct mrg_plan **plan);
 /** mrg_plan_free() - free a plan; NULL is allowed */
 MRG_API void mrg_plan_free(struct mrg_plan *plan);
@@ -191,8 +190,7 @@ MRG_API void mrg_plan_free(struct mrg_plan *plan);
 MRG_API const struct mrg_outcome *mrg_plan_single(const struct mrg_plan *plan);
 /** mrg_plan_pieces() - the plan's MRs in order; NULL and 0 if there is none.
  *  They live as long as the plan. */
-MRG_API const struct mrg_piece *mrg_plan_pieces(const struct mrg_plan *plan,
-						size_t *count);
+MRG_API const struct mrg_piece *mrg_plan_pieces(const struct mrg_plan *plan, size_t *count);
 /** mrg_plan_strategy() - SPLIT, REBASE or NONE: what the pieces came from */
 MRG_API enum mrg_strategy mrg_plan_strategy(const struct mrg_plan *plan);
 /** mrg_plan_reason() - one or two sentences: the verdict's grounds, with every

@@ -108,8 +108,8 @@ struct mrg_pool_opts {
  * address space is in the way); -EAGAIN (the process has no thread keys
  * left, PTHREAD_KEYS_MAX).
  */
-MRG_API int mrg_pool_open(struct mrg_pool **pool, struct mrg_ctx *ctx,
-			  struct ibv_pd *pd, const struct mrg_pool_opts *opts);
+MRG_API int mrg_pool_open(struct mrg_pool **pool, struct mrg_ctx *ctx, struct ibv_pd *pd,
+			  const struct mrg_pool_opts *opts);
 
 /**
  * mrg_pool_close() - deregister and free everything
@@ -138,8 +138,7 @@ MRG_API int mrg_pool_close(struct mrg_pool *pool);
  * is in use); -ENOMEM; or what the source or mrg_reg() answered:
  * mrg_last_error() says why.  Any thread.
  */
-MRG_API int mrg_pool_get(struct mrg_pool *pool, size_t length,
-			 const struct mrg_buf **buf);
+MRG_API int mrg_pool_get(struct mrg_pool *pool, size_t length, const struct mrg_buf **buf);
 
 /**
  * mrg_pool_put() - give a buffer back
@@ -185,8 +184,7 @@ struct mrg_pool_stats {
 };
 
 /** mrg_pool_get_stats() - read them; any thread */
-MRG_API void mrg_pool_get_stats(struct mrg_pool *pool,
-				struct mrg_pool_stats *stats);
+MRG_API void mrg_pool_get_stats(struct mrg_pool *pool, struct mrg_pool_stats *stats);
 
 #ifdef __cplusplus
 }

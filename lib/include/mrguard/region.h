@@ -22,12 +22,12 @@ extern "C" {
 struct ibv_context;
 struct ibv_mr;
 struct ibv_pd;
-struct mrg_headroom;	/* <mrguard/vma.h> */
+struct mrg_headroom; /* <mrguard/vma.h> */
 
-struct mrg_ctx;	/* what is known of module, kernel and RDMA devices */
-struct mrg_mr;	/* a registered buffer */
+struct mrg_ctx; /* what is known of module, kernel and RDMA devices */
+struct mrg_mr; /* a registered buffer */
 
-#define MRG_OPEN_NO_MODULE	(1u << 0) /* do not use /dev/mrguard */
+#define MRG_OPEN_NO_MODULE (1u << 0) /* do not use /dev/mrguard */
 
 /**
  * struct mrg_open_opts - how to open a context
@@ -96,10 +96,9 @@ MRG_API int mrg_last_error(const struct mrg_ctx *ctx, struct mrg_error *error);
  *
  * Return: 0; -errno of reading the count.  Any thread.
  */
-MRG_API int mrg_ctx_headroom(const struct mrg_ctx *ctx,
-			     struct mrg_headroom *headroom);
+MRG_API int mrg_ctx_headroom(const struct mrg_ctx *ctx, struct mrg_headroom *headroom);
 
-#define MRG_REG_IOVA_EQUAL	(1u << 0) /* wire addresses must equal virtual addresses */
+#define MRG_REG_IOVA_EQUAL (1u << 0) /* wire addresses must equal virtual addresses */
 
 /**
  * struct mrg_reg_opts - how to register
@@ -119,7 +118,7 @@ struct mrg_reg_opts {
 	uint32_t flags;
 	enum mrg_strategy strategy;
 	uint32_t max_page_shift;
-	uint32_t reserved;	/* 0 */
+	uint32_t reserved; /* 0 */
 	uint64_t max_mr_size;
 	uint64_t unit;
 };
@@ -150,8 +149,7 @@ struct mrg_dmabuf {
  *
  * Return: 0; -ERANGE (below the base, or the sum overflows).  Any thread.
  */
-MRG_API int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr,
-			      uint64_t *offset);
+MRG_API int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr, uint64_t *offset);
 
 /**
  * mrg_reg_dmabuf() - register a range of a DMA-BUF
@@ -180,9 +178,8 @@ MRG_API int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr,
  * Any thread.  Source of the rules: ib_uverbs' and ib_core's own checks
  * (UVERBS_METHOD_REG_DMABUF_MR, ib_umem_dmabuf_get) and ibv_reg_mr(3).
  */
-MRG_API int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd,
-			   const struct mrg_dmabuf *buf, uint64_t addr,
-			   uint64_t length, int access,
+MRG_API int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd, const struct mrg_dmabuf *buf,
+			   uint64_t addr, uint64_t length, int access,
 			   const struct mrg_reg_opts *opts, struct mrg_mr **mr);
 
 /**
@@ -205,9 +202,8 @@ MRG_API int mrg_reg_dmabuf(struct mrg_ctx *ctx, struct ibv_pd *pd,
  * -EBUSY: part of a device mapping that fork protection would mark
  * and others as ibv_reg_mr() gives them.
  */
-MRG_API int mrg_reg(struct mrg_ctx *ctx, struct ibv_pd *pd, void *addr,
-		    size_t length, int access, const struct mrg_reg_opts *opts,
-		    struct mrg_mr **mr);
+MRG_API int mrg_reg(struct mrg_ctx *ctx, struct ibv_pd *pd, void *addr, size_t length, int access,
+		    const struct mrg_reg_opts *opts, struct mrg_mr **mr);
 
 /**
  * mrg_dereg() - deregister; the handle is gone when this returns 0
@@ -248,8 +244,8 @@ struct mrg_seg {
  * Return: the number of segments; nothing was written if it is above @cap.
  * -ERANGE: not all bytes of the range are in the buffer, or @length is 0.
  */
-MRG_API ssize_t mrg_keys(const struct mrg_mr *mr, uint64_t addr,
-			 uint64_t length, struct mrg_seg *segs, size_t cap);
+MRG_API ssize_t mrg_keys(const struct mrg_mr *mr, uint64_t addr, uint64_t length,
+			 struct mrg_seg *segs, size_t cap);
 
 /** struct mrg_seg_pair - one work request's share of a transfer: both segments
  *  are of one length, and neither crosses an MR's end */

@@ -71,8 +71,7 @@ struct mrg_registry_opts {
  * many devices); -errno of ibv_query_port(); -ENOMEM.  Any number of threads
  * may use it.  In a child after fork(2) what changes it fails with -ECHILD.
  */
-MRG_API int mrg_registry_open(struct mrg_registry **registry,
-			      const struct mrg_registry_opts *opts);
+MRG_API int mrg_registry_open(struct mrg_registry **registry, const struct mrg_registry_opts *opts);
 
 /**
  * mrg_registry_close() - close; NULL is allowed
@@ -88,8 +87,7 @@ MRG_API int mrg_registry_close(struct mrg_registry *registry);
 
 /** mrg_registry_last_error() - why the calling thread's last failed call
  *  failed.  Return: 0; -ENODATA. */
-MRG_API int mrg_registry_last_error(const struct mrg_registry *registry,
-				    struct mrg_error *error);
+MRG_API int mrg_registry_last_error(const struct mrg_registry *registry, struct mrg_error *error);
 
 /**
  * struct mrg_buffer_opts - how to register
@@ -140,10 +138,8 @@ struct mrg_buffer_opts {
  * -ENOMEM, -ECHILD, and what mrg_reg(), mrg_reg_dmabuf(), mrg_gpu_export(),
  *	mrg_share_publish() and mrg_share_publish_memfds() return
  */
-MRG_API int mrg_buffer_register(struct mrg_registry *registry, uint64_t addr,
-				uint64_t length,
-				const struct mrg_buffer_opts *opts,
-				struct mrg_buffer **buffer);
+MRG_API int mrg_buffer_register(struct mrg_registry *registry, uint64_t addr, uint64_t length,
+				const struct mrg_buffer_opts *opts, struct mrg_buffer **buffer);
 
 /**
  * mrg_buffer_unregister() - take one registration back
@@ -161,8 +157,7 @@ MRG_API int mrg_buffer_register(struct mrg_registry *registry, uint64_t addr,
  *	tries what is left, and nothing else.
  * -ECHILD
  */
-MRG_API int mrg_buffer_unregister(struct mrg_buffer *buffer,
-				  uint32_t timeout_ms);
+MRG_API int mrg_buffer_unregister(struct mrg_buffer *buffer, uint32_t timeout_ms);
 
 /**
  * mrg_buffer_require() - make sure of protocols
@@ -194,10 +189,9 @@ MRG_API int mrg_buffer_require(struct mrg_buffer *buffer, uint32_t protocols);
  * @protocol on @device); -EINVAL (@length 0, overflow, no such protocol or
  * device).
  */
-MRG_API int mrg_registry_find(struct mrg_registry *registry,
-			      enum mrg_protocol protocol, size_t device,
-			      uint64_t addr, uint64_t length,
-			      uint64_t *covered, struct mrg_buffer **buffer);
+MRG_API int mrg_registry_find(struct mrg_registry *registry, enum mrg_protocol protocol,
+			      size_t device, uint64_t addr, uint64_t length, uint64_t *covered,
+			      struct mrg_buffer **buffer);
 
 /**
  * mrg_registry_enter() - begin to look at buffers without holding them
@@ -211,10 +205,9 @@ MRG_API void mrg_registry_enter(void);
 MRG_API void mrg_registry_leave(void);
 /** mrg_registry_peek() - as mrg_registry_find(), without holding @buffer;
  *  between mrg_registry_enter() and mrg_registry_leave() */
-MRG_API int mrg_registry_peek(struct mrg_registry *registry,
-			      enum mrg_protocol protocol, size_t device,
-			      uint64_t addr, uint64_t length,
-			      uint64_t *covered, struct mrg_buffer **buffer);
+MRG_API int mrg_registry_peek(struct mrg_registry *registry, enum mrg_protocol protocol,
+			      size_t device, uint64_t addr, uint64_t length, uint64_t *covered,
+			      struct mrg_buffer **buffer);
 
 /** mrg_buffer_hold() - hold a buffer once more, as each transfer does until it
  *  is complete.  @buffer is registered, held or peeked at.  0; -EBUSY: it
@@ -231,9 +224,8 @@ MRG_API void mrg_buffer_put(struct mrg_buffer *buffer);
  *
  * Return: as mrg_keys(), and -ENOPROTOOPT: not registered for verbs there.
  */
-MRG_API ssize_t mrg_buffer_keys(const struct mrg_buffer *buffer, size_t device,
-				uint64_t addr, uint64_t length,
-				struct mrg_seg *segs, size_t cap);
+MRG_API ssize_t mrg_buffer_keys(const struct mrg_buffer *buffer, size_t device, uint64_t addr,
+				uint64_t length, struct mrg_seg *segs, size_t cap);
 
 /** mrg_buffer_addr() - its first byte */
 MRG_API uint64_t mrg_buffer_addr(const struct mrg_buffer *buffer);
@@ -267,8 +259,7 @@ MRG_API int mrg_buffer_describe(struct mrg_buffer *buffer, uint32_t protocols,
  * Return: 0; -ESTALE (of another registry, another generation, or no longer
  * registered).
  */
-MRG_API int mrg_registry_verify(struct mrg_registry *registry,
-				const struct mrg_descriptor *desc,
+MRG_API int mrg_registry_verify(struct mrg_registry *registry, const struct mrg_descriptor *desc,
 				struct mrg_buffer **buffer);
 
 /**
@@ -287,14 +278,13 @@ struct mrg_registry_stats {
 	uint64_t instance;
 };
 /** mrg_registry_stats() - counts at one moment.  Takes the lock. */
-MRG_API void mrg_registry_stats(struct mrg_registry *registry,
-				struct mrg_registry_stats *stats);
+MRG_API void mrg_registry_stats(struct mrg_registry *registry, struct mrg_registry_stats *stats);
 
 /** mrg_registry_device_count() - devices it was opened with */
 MRG_API size_t mrg_registry_device_count(const struct mrg_registry *registry);
 /** mrg_registry_device() - device number @index; NULL past the last */
-MRG_API const struct mrg_registry_device *
-mrg_registry_device(const struct mrg_registry *registry, size_t index);
+MRG_API const struct mrg_registry_device *mrg_registry_device(const struct mrg_registry *registry,
+							      size_t index);
 
 #ifdef __cplusplus
 }

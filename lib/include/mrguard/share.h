@@ -21,9 +21,9 @@
 extern "C" {
 #endif
 
-struct mrg_share;	/* a process's end: its server, its imports */
-struct mrg_range;	/* a published range */
-struct mrg_import;	/* an imported range */
+struct mrg_share; /* a process's end: its server, its imports */
+struct mrg_range; /* a published range */
+struct mrg_import; /* an imported range */
 
 /**
  * struct mrg_share_opts - how to open
@@ -39,7 +39,7 @@ struct mrg_import;	/* an imported range */
 struct mrg_share_opts {
 	size_t size;
 	uint32_t timeout_ms;
-	uint32_t reserved;	/* 0 */
+	uint32_t reserved; /* 0 */
 	struct mrg_gpu *gpu;
 	const char *dir;
 };
@@ -51,12 +51,11 @@ struct mrg_share_opts {
  *
  * Starts no thread and no server: the first mrg_share_publish() does.
  *
- * Return: 0; -EINVAL (also a relative directory); -ENOMEM; -ENAMETOOLONG (a socket's path is limited to
- * 107 bytes).  Any number of threads may use the handle.  In a child after
+ * Return: 0; -EINVAL (also a relative directory); -ENOMEM; -ENAMETOOLONG (a
+ * socket's path is limited to 107 bytes).  Any number of threads may use the handle.  In a child after
  * fork(2) each call fails with -ECHILD.
  */
-MRG_API int mrg_share_open(struct mrg_share **share,
-			   const struct mrg_share_opts *opts);
+MRG_API int mrg_share_open(struct mrg_share **share, const struct mrg_share_opts *opts);
 /**
  * mrg_share_close() - stop the server, and close; NULL is allowed
  *
@@ -66,8 +65,7 @@ MRG_API void mrg_share_close(struct mrg_share *share);
 
 /** mrg_share_last_error() - why the calling thread's last failed call failed.
  *  Return: 0; -ENODATA. */
-MRG_API int mrg_share_last_error(const struct mrg_share *share,
-				 struct mrg_error *error);
+MRG_API int mrg_share_last_error(const struct mrg_share *share, struct mrg_error *error);
 
 /**
  * struct mrg_memfd - a stretch of host memory, as a file
@@ -104,8 +102,8 @@ struct mrg_memfd {
  * -EAGAIN: no thread can be made for the server
  * -ENOMEM, -EMFILE, -ECHILD, -E2BIG; -EADDRINUSE and others of bind(2)
  */
-MRG_API int mrg_share_publish(struct mrg_share *share, uint64_t addr,
-			      uint64_t length, struct mrg_range **range);
+MRG_API int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
+			      struct mrg_range **range);
 
 /**
  * mrg_share_publish_memfds() - make host memory available to peers
@@ -114,9 +112,8 @@ MRG_API int mrg_share_publish(struct mrg_share *share, uint64_t addr,
  * Return: 0; -EINVAL (count 0, no memfd, not page-aligned, past the file's
  * end); -EPERM (not sealed against shrinking); and as above.
  */
-MRG_API int mrg_share_publish_memfds(struct mrg_share *share,
-				     const struct mrg_memfd *fds, size_t count,
-				     struct mrg_range **range);
+MRG_API int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fds,
+				     size_t count, struct mrg_range **range);
 
 /**
  * mrg_share_unpublish() - withdraw a range; NULL is allowed
@@ -137,12 +134,11 @@ MRG_API void mrg_share_unpublish(struct mrg_range *range);
  *
  * Return: their number.
  */
-MRG_API size_t mrg_range_descriptor(const struct mrg_range *range,
-				    const void **bytes);
+MRG_API size_t mrg_range_descriptor(const struct mrg_range *range, const void **bytes);
 /** mrg_range_generation() - see mrg_share_publish() */
 MRG_API uint64_t mrg_range_generation(const struct mrg_range *range);
 
-#define MRG_IMPORT_ALL_DEVICES	(1u << 0) /* access for each peer device too */
+#define MRG_IMPORT_ALL_DEVICES (1u << 0) /* access for each peer device too */
 
 /**
  * struct mrg_import_opts - how to import
@@ -188,9 +184,8 @@ struct mrg_import_opts {
  * -ENOTCONN: IPC memory needs a context on the device: see MRG_GPU_CONTEXT
  * -ENOMEM, -EIO, -ECHILD
  */
-MRG_API int mrg_share_import(struct mrg_share *share, const void *descriptor,
-			     size_t length, const struct mrg_import_opts *opts,
-			     struct mrg_import **import);
+MRG_API int mrg_share_import(struct mrg_share *share, const void *descriptor, size_t length,
+			     const struct mrg_import_opts *opts, struct mrg_import **import);
 /** mrg_import_address() - where the range's first byte is mapped here */
 MRG_API uint64_t mrg_import_address(const struct mrg_import *import);
 /** mrg_import_length() - bytes of the range */

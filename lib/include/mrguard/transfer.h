@@ -20,12 +20,12 @@
 extern "C" {
 #endif
 
-struct mrg_transfer;	/* one protection domain, ready to meet peers */
-struct mrg_listener;	/* where peers come in */
-struct mrg_ep;		/* an endpoint: the connection to one peer */
-struct mrg_remote;	/* a buffer of a peer */
-struct mrg_request;	/* a batch on its way, or done */
-struct mrg_buffer;	/* <mrguard/registry.h> */
+struct mrg_transfer; /* one protection domain, ready to meet peers */
+struct mrg_listener; /* where peers come in */
+struct mrg_ep; /* an endpoint: the connection to one peer */
+struct mrg_remote; /* a buffer of a peer */
+struct mrg_request; /* a batch on its way, or done */
+struct mrg_buffer; /* <mrguard/registry.h> */
 
 /**
  * struct mrg_transfer_opts - how endpoints are made; 0 gives what is in brackets
@@ -68,7 +68,7 @@ struct mrg_transfer_opts {
 	uint32_t retry_count;
 	uint32_t traffic_class;
 	uint32_t service_level;
-	uint32_t reserved;	/* 0 */
+	uint32_t reserved; /* 0 */
 };
 
 /**
@@ -99,8 +99,7 @@ MRG_API void mrg_transfer_close(struct mrg_transfer *transfer);
  *
  * Return: 0; -ENODATA.
  */
-MRG_API int mrg_transfer_last_error(const struct mrg_transfer *transfer,
-				    struct mrg_error *error);
+MRG_API int mrg_transfer_last_error(const struct mrg_transfer *transfer, struct mrg_error *error);
 
 /* ---- peers ---- */
 
@@ -113,8 +112,7 @@ MRG_API int mrg_transfer_last_error(const struct mrg_transfer *transfer,
  *
  * Return: 0; -EINVAL (no such address); -errno of socket(2), bind(2), listen(2).
  */
-MRG_API int mrg_listener_open(struct mrg_transfer *transfer, const char *host,
-			      const char *service,
+MRG_API int mrg_listener_open(struct mrg_transfer *transfer, const char *host, const char *service,
 			      struct mrg_listener **listener);
 /** mrg_listener_close() - peers that were not accepted are let go; NULL is
  *  allowed */
@@ -129,8 +127,7 @@ MRG_API unsigned int mrg_listener_port(const struct mrg_listener *listener);
  *
  * Return: 0; -EAGAIN (none within the time).  Any thread.
  */
-MRG_API int mrg_listener_accept(struct mrg_listener *listener, int timeout_ms,
-				struct mrg_ep **ep);
+MRG_API int mrg_listener_accept(struct mrg_listener *listener, int timeout_ms, struct mrg_ep **ep);
 
 /**
  * mrg_ep_connect() - connect to a peer that listens
@@ -146,8 +143,8 @@ MRG_API int mrg_listener_accept(struct mrg_listener *listener, int timeout_ms,
  * -EMFILE, -ENFILE, -ENOMEM: no descriptors or memory for an endpoint
  * or the -errno of making queue pairs.  Any thread.
  */
-MRG_API int mrg_ep_connect(struct mrg_transfer *transfer, const char *host,
-			   const char *service, struct mrg_ep **ep);
+MRG_API int mrg_ep_connect(struct mrg_transfer *transfer, const char *host, const char *service,
+			   struct mrg_ep **ep);
 
 /**
  * mrg_ep_close() - close an endpoint; NULL is allowed
@@ -177,12 +174,12 @@ MRG_API const char *mrg_ep_peer(const struct mrg_ep *ep);
 
 /* What an endpoint has done so far. */
 struct mrg_ep_stats {
-	uint64_t requests;	/* done, in whatever way */
-	uint64_t failed;	/* of them */
-	uint64_t bytes;		/* moved by what was posted here */
-	uint64_t slices;	/* work requests posted */
-	uint64_t repeated;	/* of them, because they failed on their way */
-	uint64_t remade;	/* lanes that broke and were made again */
+	uint64_t requests; /* done, in whatever way */
+	uint64_t failed; /* of them */
+	uint64_t bytes; /* moved by what was posted here */
+	uint64_t slices; /* work requests posted */
+	uint64_t repeated; /* of them, because they failed on their way */
+	uint64_t remade; /* lanes that broke and were made again */
 	uint32_t lanes;
 	uint32_t depth;
 };
@@ -212,8 +209,7 @@ MRG_API int mrg_ep_send(struct mrg_ep *ep, const void *bytes, size_t length);
  * @cap, and kept); or what mrg_ep_status() says, once all notes are read.  Any
  * thread.
  */
-MRG_API ssize_t mrg_ep_receive(struct mrg_ep *ep, void *bytes, size_t cap,
-			       int timeout_ms);
+MRG_API ssize_t mrg_ep_receive(struct mrg_ep *ep, void *bytes, size_t cap, int timeout_ms);
 
 /* ---- the peer's buffers ---- */
 
@@ -228,9 +224,8 @@ MRG_API ssize_t mrg_ep_receive(struct mrg_ep *ep, void *bytes, size_t cap,
  * Return: 0; -EINVAL (none, empty, a gap, out of order); -ERANGE (reaches
  * beyond 64 bits); -ENOMEM.
  */
-MRG_API int mrg_remote_make(uint64_t addr, const struct mrg_desc_piece *pieces,
-			    size_t count, uint64_t generation,
-			    struct mrg_remote **remote);
+MRG_API int mrg_remote_make(uint64_t addr, const struct mrg_desc_piece *pieces, size_t count,
+			    uint64_t generation, struct mrg_remote **remote);
 /** mrg_remote_free() - NULL is allowed */
 MRG_API void mrg_remote_free(struct mrg_remote *remote);
 /** mrg_remote_addr() - the first byte's address on the peer */
@@ -245,8 +240,8 @@ MRG_API uint64_t mrg_remote_length(const struct mrg_remote *remote);
  *
  * Return: their number; nothing was written if it is above @cap.  Any thread.
  */
-MRG_API size_t mrg_remote_pieces(const struct mrg_mr *mr,
-				 struct mrg_desc_piece *pieces, size_t cap);
+MRG_API size_t mrg_remote_pieces(const struct mrg_mr *mr, struct mrg_desc_piece *pieces,
+				 size_t cap);
 
 /**
  * mrg_ep_revoke() - before a buffer is deregistered: stop the peer using it
@@ -260,8 +255,7 @@ MRG_API size_t mrg_remote_pieces(const struct mrg_mr *mr,
  * 0); -ETIMEDOUT; or what mrg_ep_status() says: then, too, nothing can come over
  * this endpoint any more.  Any thread.
  */
-MRG_API int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation,
-			  int timeout_ms);
+MRG_API int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms);
 
 /* ---- requests ---- */
 
@@ -303,7 +297,7 @@ struct mrg_op {
 	uint64_t remote_addr;
 };
 
-#define MRG_SUBMIT_WAIT	(1u << 0) /* wait for room, until the deadline */
+#define MRG_SUBMIT_WAIT (1u << 0) /* wait for room, until the deadline */
 
 /**
  * struct mrg_submit_opts - how a batch is carried out
@@ -345,15 +339,14 @@ struct mrg_submit_opts {
  * -EOPNOTSUPP: READ, and one of the devices takes none
  * or what mrg_ep_status() says.  Any thread; two endpoints share no lock.
  */
-MRG_API int mrg_submit(struct mrg_ep *ep, const struct mrg_op *ops,
-		       size_t count, const struct mrg_submit_opts *opts,
-		       struct mrg_request **request);
+MRG_API int mrg_submit(struct mrg_ep *ep, const struct mrg_op *ops, size_t count,
+		       const struct mrg_submit_opts *opts, struct mrg_request **request);
 
 /* A request that is done. */
 struct mrg_done {
 	struct mrg_request *request;
 	void *user;
-	int status;		/* 0 or -errno, see struct mrg_result */
+	int status; /* 0 or -errno, see struct mrg_result */
 };
 
 /**
@@ -389,11 +382,11 @@ MRG_API void mrg_cancel(struct mrg_request *request);
 MRG_API void mrg_request_free(struct mrg_request *request);
 
 enum mrg_side {
-	MRG_SIDE_NONE,		/* no fault of either */
-	MRG_SIDE_LOCAL,		/* this side's memory or key */
-	MRG_SIDE_REMOTE,	/* the peer's memory or key */
-	MRG_SIDE_PATH,		/* between the two */
-	MRG_SIDE_DEVICE,	/* this side's device */
+	MRG_SIDE_NONE, /* no fault of either */
+	MRG_SIDE_LOCAL, /* this side's memory or key */
+	MRG_SIDE_REMOTE, /* the peer's memory or key */
+	MRG_SIDE_PATH, /* between the two */
+	MRG_SIDE_DEVICE, /* this side's device */
 };
 
 #define MRG_RESULT_UNSETTLED (1u << 0) /* the peer did not confirm that its device takes no more */
@@ -424,16 +417,14 @@ struct mrg_result {
 	uint64_t addr;
 	uint64_t length;
 	uint32_t flags;
-	uint32_t repeated;	/* slices that were repeated */
+	uint32_t repeated; /* slices that were repeated */
 	uint64_t bytes;
 };
 
 /** mrg_request_result() - of a request that is done */
-MRG_API void mrg_request_result(const struct mrg_request *request,
-				struct mrg_result *result);
+MRG_API void mrg_request_result(const struct mrg_request *request, struct mrg_result *result);
 /** mrg_request_error() - the same in words; @error->code is the status */
-MRG_API void mrg_request_error(const struct mrg_request *request,
-			       struct mrg_error *error);
+MRG_API void mrg_request_error(const struct mrg_request *request, struct mrg_error *error);
 
 /**
  * mrg_ep_fd() - a file descriptor for poll(2) and epoll(7)

@@ -67,9 +67,9 @@ struct mrg_vma_family {
 
 /** enum mrg_vma_state - how near the limit is */
 enum mrg_vma_state {
-	MRG_VMA_FAR,	/* below half of it */
-	MRG_VMA_HIGH,	/* at half of it */
-	MRG_VMA_NEAR,	/* at 90% of it */
+	MRG_VMA_FAR, /* below half of it */
+	MRG_VMA_HIGH, /* at half of it */
+	MRG_VMA_NEAR, /* at 90% of it */
 };
 
 /**
@@ -157,8 +157,7 @@ struct mrg_vma_opts {
  * -ENOMEM; -ENOENT (no such process or file); -EACCES (not the caller's to look
  * at); -errno of open(2) and read(2).
  */
-MRG_API int mrg_vma_report_make(const struct mrg_vma_opts *opts,
-				struct mrg_vma_report **report);
+MRG_API int mrg_vma_report_make(const struct mrg_vma_opts *opts, struct mrg_vma_report **report);
 /** mrg_vma_report_free() - NULL is allowed */
 MRG_API void mrg_vma_report_free(struct mrg_vma_report *report);
 
@@ -187,8 +186,8 @@ struct mrg_vma_forecast {
  *
  * Return: 0; -ENODATA (fewer than two samples, or all of one time).
  */
-MRG_API int mrg_vma_forecast(const struct mrg_vma_sample *samples, size_t count,
-			     uint64_t limit, struct mrg_vma_forecast *out);
+MRG_API int mrg_vma_forecast(const struct mrg_vma_sample *samples, size_t count, uint64_t limit,
+			     struct mrg_vma_forecast *out);
 
 /**
  * struct mrg_headroom - VMAs left to a process that registers memory

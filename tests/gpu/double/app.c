@@ -10,7 +10,9 @@
 
 #include "gpu/double/engine.h"
 
-#define CALL(name, ...) int name(__VA_ARGS__); int name(__VA_ARGS__)
+#define CALL(name, ...)        \
+	int name(__VA_ARGS__); \
+	int name(__VA_ARGS__)
 
 static double now_ms(void)
 {
@@ -191,20 +193,19 @@ CALL(cuMemRelease, uint64_t handle)
 	return double_release(handle);
 }
 
-CALL(cuMemExportToShareableHandle, void *out, uint64_t handle, int type,
-     unsigned long long flags)
+CALL(cuMemExportToShareableHandle, void *out, uint64_t handle, int type, unsigned long long flags)
 {
 	return double_export(out, handle, type, flags);
 }
 
 CALL(cuMemImportFromShareableHandle, uint64_t *handle, void *os_handle, int type)
 {
-	return type == GPU_HANDLE_POSIX_FD ?
-		double_import_fd(handle, (int)(intptr_t)os_handle) : GPU_INVALID_VALUE;
+	return type == GPU_HANDLE_POSIX_FD ? double_import_fd(handle, (int)(intptr_t)os_handle) :
+					     GPU_INVALID_VALUE;
 }
 
-CALL(cuMemAddressReserve, uint64_t *ptr, size_t size, size_t alignment,
-     uint64_t hint, unsigned long long flags)
+CALL(cuMemAddressReserve, uint64_t *ptr, size_t size, size_t alignment, uint64_t hint,
+     unsigned long long flags)
 {
 	return double_reserve(ptr, size, alignment, hint, flags);
 }
@@ -214,8 +215,7 @@ CALL(cuMemAddressFree, uint64_t ptr, size_t size)
 	return double_address_free(ptr, size);
 }
 
-CALL(cuMemMap, uint64_t ptr, size_t size, size_t offset, uint64_t handle,
-     unsigned long long flags)
+CALL(cuMemMap, uint64_t ptr, size_t size, size_t offset, uint64_t handle, unsigned long long flags)
 {
 	return double_map(ptr, size, offset, handle, flags);
 }
@@ -225,8 +225,7 @@ CALL(cuMemUnmap, uint64_t ptr, size_t size)
 	return double_unmap(ptr, size);
 }
 
-CALL(cuMemSetAccess, uint64_t ptr, size_t size, const struct gpu_access *desc,
-     size_t count)
+CALL(cuMemSetAccess, uint64_t ptr, size_t size, const struct gpu_access *desc, size_t count)
 {
 	return double_set_access(ptr, size, desc, count);
 }

@@ -10,8 +10,8 @@
 
 #include "gpu/double/engine.h"
 
-int cuGetProcAddress_v2(const char *symbol, void **function, int version,
-			uint64_t flags, int *status);
+int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags,
+			int *status);
 
 static int needs_context(void)
 {
@@ -28,8 +28,7 @@ static int cuda_address_range(uint64_t *base, size_t *size, uint64_t ptr)
 	return double_address_range(base ? base : &ignored, size ? size : &also, ptr);
 }
 
-static int cuda_dmabuf(void *fd, uint64_t ptr, size_t size, int type,
-		       unsigned long long flags)
+static int cuda_dmabuf(void *fd, uint64_t ptr, size_t size, int type, unsigned long long flags)
 {
 	if (needs_context())
 		return GPU_INVALID_CONTEXT;
@@ -41,8 +40,7 @@ static int cuda_ipc_get(struct gpu_ipc_handle *handle, uint64_t ptr)
 	return needs_context() ? GPU_INVALID_CONTEXT : double_ipc_get(handle, ptr);
 }
 
-static int cuda_ipc_open(uint64_t *ptr, struct gpu_ipc_handle handle,
-			 unsigned int flags)
+static int cuda_ipc_open(uint64_t *ptr, struct gpu_ipc_handle handle, unsigned int flags)
 {
 	return needs_context() ? GPU_INVALID_CONTEXT : double_ipc_open(ptr, handle, flags);
 }
@@ -129,7 +127,10 @@ struct entry {
 	void *function;
 };
 
-#define ENTRY(name, first, form, pointer) { name, first, form, (void *)(pointer) }
+#define ENTRY(name, first, form, pointer)            \
+	{                                            \
+		name, first, form, (void *)(pointer) \
+	}
 
 static int find(const char *symbol, int version, void **function)
 {
@@ -151,8 +152,7 @@ static int find(const char *symbol, int version, void **function)
 		ENTRY("cuIpcCloseMemHandle", 4010, 4010, calls.ipc_close),
 		ENTRY("cuMemRetainAllocationHandle", 11000, 11000, calls.retain),
 		ENTRY("cuMemRelease", 10020, 10020, calls.release),
-		ENTRY("cuMemGetAllocationPropertiesFromHandle", 10020, 10020,
-		      calls.properties),
+		ENTRY("cuMemGetAllocationPropertiesFromHandle", 10020, 10020, calls.properties),
 		ENTRY("cuMemGetAllocationGranularity", 10020, 10020, calls.granularity),
 		ENTRY("cuMemExportToShareableHandle", 10020, 10020, calls.export_handle),
 		ENTRY("cuMemImportFromShareableHandle", 10020, 10020, calls.import_handle),
@@ -188,8 +188,8 @@ static int find(const char *symbol, int version, void **function)
 }
 
 /* Unknown names and versions give success, a null pointer and a status. */
-int cuGetProcAddress_v2(const char *symbol, void **function, int version,
-			uint64_t flags, int *status)
+int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags,
+			int *status)
 {
 	(void)flags;
 	*function = NULL;

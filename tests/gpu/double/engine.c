@@ -28,10 +28,10 @@ struct object {
 	struct vram *vram;
 	uint64_t offset, size;
 	struct gpu_prop prop;
-	long refs;		/* handles of the caller */
+	long refs; /* handles of the caller */
 	long maps;
 	bool imported;
-	int late_fd;		/* must be open still when access is set; or -1 */
+	int late_fd; /* must be open still when access is set; or -1 */
 };
 
 enum kind { K_RESERVED, K_MAPPED, K_ALLOC, K_OPENED };
@@ -71,19 +71,25 @@ int double_call(void)
 {
 	if (double_gpu.need_init && !double_gpu.initialised)
 		return GPU_NOT_INITIALIZED;
-	if (__atomic_add_fetch(&double_gpu.calls, 1, __ATOMIC_RELAXED) ==
-	    double_gpu.fail_at)
+	if (__atomic_add_fetch(&double_gpu.calls, 1, __ATOMIC_RELAXED) == double_gpu.fail_at)
 		return double_gpu.fail_result;
 	return 0;
 }
 
-#define ENTER() do { int result_ = double_call(); if (result_) return result_; } while (0)
-#define LOCKED(expression) ({ \
-	int locked_; \
-	pthread_mutex_lock(&lock); \
-	locked_ = (expression); \
-	pthread_mutex_unlock(&lock); \
-	locked_; })
+#define ENTER()                              \
+	do {                                 \
+		int result_ = double_call(); \
+		if (result_)                 \
+			return result_;      \
+	} while (0)
+#define LOCKED(expression)                   \
+	({                                   \
+		int locked_;                 \
+		pthread_mutex_lock(&lock);   \
+		locked_ = (expression);      \
+		pthread_mutex_unlock(&lock); \
+		locked_;                     \
+	})
 
 void double_reset(void)
 {
@@ -103,8 +109,8 @@ void double_reset(void)
 
 int double_live(void)
 {
-	return (int)(double_gpu.handles + double_gpu.mappings +
-		     double_gpu.reservations + double_gpu.opened);
+	return (int)(double_gpu.handles + double_gpu.mappings + double_gpu.reservations +
+		     double_gpu.opened);
 }
 
 static struct vram *vram_find(int fd, bool keep)
@@ -233,8 +239,7 @@ static uint64_t space(uint64_t size)
 {
 	uint64_t spare = size <= WINDOW ? size : 0;
 	uint64_t room = size + spare + DOUBLE_GRANULE, start, aligned;
-	void *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		       -1, 0);
+	void *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		return 0;
@@ -251,8 +256,8 @@ static uint64_t space(uint64_t size)
 
 static int back(uint64_t addr, uint64_t size, int prot, int fd, uint64_t offset)
 {
-	void *p = mmap((void *)(uintptr_t)addr, size, prot, MAP_FIXED | MAP_SHARED,
-		       fd, (off_t)offset);
+	void *p = mmap((void *)(uintptr_t)addr, size, prot, MAP_FIXED | MAP_SHARED, fd,
+		       (off_t)offset);
 
 	return p == MAP_FAILED ? GPU_OUT_OF_MEMORY : 0;
 }
@@ -312,13 +317,23 @@ int double_free(uint64_t ptr)
 static int put(void *data, int attribute, uint64_t value)
 {
 	switch (attribute) {
-	case 1: case 7: case 11: case 12: case 14: case 17: case 18: case 19:
+	case 1:
+	case 7:
+	case 11:
+	case 12:
+	case 14:
+	case 17:
+	case 18:
+	case 19:
 		memcpy(data, &value, 8);
 		return 0;
-	case 2: case 9: case 10:
+	case 2:
+	case 9:
+	case 10:
 		memcpy(data, &value, 4);
 		return 0;
-	case 8: case 15:
+	case 8:
+	case 15:
 		memcpy(data, &value, 1);
 		return 0;
 	}
@@ -359,8 +374,7 @@ static uint64_t alloc_value(const struct range *r, int attribute)
 
 	switch (attribute) {
 	case GPU_ATTR_CONTEXT:
-		return r->alloc == DOUBLE_LEGACY ?
-			(uint64_t)(uintptr_t)&contexts[r->device] : 0;
+		return r->alloc == DOUBLE_LEGACY ? (uint64_t)(uintptr_t)&contexts[r->device] : 0;
 	case GPU_ATTR_MEMORY_TYPE:
 		return r->alloc == DOUBLE_PINNED ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
 	case GPU_ATTR_BUFFER_ID:
@@ -468,8 +482,7 @@ static bool is_mapped(uint64_t ptr, uint64_t *end, bool *pool)
 	return true;
 }
 
-static int dmabuf_locked(int *fd, uint64_t ptr, size_t size, int type,
-			 unsigned long long flags)
+static int dmabuf_locked(int *fd, uint64_t ptr, size_t size, int type, unsigned long long flags)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = ptr;
 	bool pool = false;
@@ -496,8 +509,7 @@ static int dmabuf_locked(int *fd, uint64_t ptr, size_t size, int type,
 	return 0;
 }
 
-int double_dmabuf(void *fd, uint64_t ptr, size_t size, int type,
-		  unsigned long long flags)
+int double_dmabuf(void *fd, uint64_t ptr, size_t size, int type, unsigned long long flags)
 {
 	ENTER();
 	return LOCKED(dmabuf_locked(fd, ptr, size, type, flags));
@@ -550,7 +562,7 @@ static int ipc_open_locked(uint64_t *ptr, const struct ipc *ipc)
 		return GPU_INVALID_VALUE;
 	addr = space(ipc->size);
 	result = addr ? back(addr, ipc->size, PROT_READ | PROT_WRITE, fd, ipc->offset) :
-		GPU_OUT_OF_MEMORY;
+			GPU_OUT_OF_MEMORY;
 	close(fd);
 	if (result)
 		return result;
@@ -610,8 +622,7 @@ int double_create(uint64_t *handle, size_t size, const struct gpu_prop *prop,
 {
 	ENTER();
 	if (flags || !size || size % DOUBLE_GRANULE ||
-	    (prop->location.type == GPU_LOCATION_DEVICE &&
-	     prop->location.id >= double_gpu.devices))
+	    (prop->location.type == GPU_LOCATION_DEVICE && prop->location.id >= double_gpu.devices))
 		return GPU_INVALID_VALUE;
 	return LOCKED(create_locked(handle, size, prop));
 }
@@ -790,8 +801,7 @@ static int map_locked(uint64_t ptr, size_t size, uint64_t handle)
 
 	if (!o || !o->refs)
 		crash("map of a handle that is none");
-	if (!range_at(ptr, K_RESERVED) || range_at(ptr, K_MAPPED) ||
-	    ptr % DOUBLE_GRANULE)
+	if (!range_at(ptr, K_RESERVED) || range_at(ptr, K_MAPPED) || ptr % DOUBLE_GRANULE)
 		return GPU_INVALID_VALUE;
 	if (size != o->size)
 		return size < o->size ? GPU_NOT_SUPPORTED : GPU_INVALID_VALUE;
@@ -804,8 +814,7 @@ static int map_locked(uint64_t ptr, size_t size, uint64_t handle)
 	return 0;
 }
 
-int double_map(uint64_t ptr, size_t size, size_t offset, uint64_t handle,
-	       unsigned long long flags)
+int double_map(uint64_t ptr, size_t size, size_t offset, uint64_t handle, unsigned long long flags)
 {
 	ENTER();
 	if (offset || flags)
@@ -829,7 +838,7 @@ static int unmap_one(struct range *r)
 
 static int unmap_locked(uint64_t ptr, size_t size)
 {
-	for (uint64_t at = ptr; at < ptr + size; ) {
+	for (uint64_t at = ptr; at < ptr + size;) {
 		struct range *r = range_at(at, K_MAPPED);
 
 		if (!r) {
@@ -851,7 +860,7 @@ int double_unmap(uint64_t ptr, size_t size)
 
 static int set_access_locked(uint64_t ptr, size_t size, const struct gpu_access *desc)
 {
-	for (uint64_t at = ptr; at < ptr + size; ) {
+	for (uint64_t at = ptr; at < ptr + size;) {
 		const struct range *r = range_at(at, K_MAPPED);
 
 		if (!r || r->addr != at || at + r->size > ptr + size)
@@ -865,8 +874,7 @@ static int set_access_locked(uint64_t ptr, size_t size, const struct gpu_access 
 	return 0;
 }
 
-int double_set_access(uint64_t ptr, size_t size, const struct gpu_access *desc,
-		      size_t count)
+int double_set_access(uint64_t ptr, size_t size, const struct gpu_access *desc, size_t count)
 {
 	ENTER();
 	for (size_t i = 0; i < count; i++) {
@@ -884,8 +892,7 @@ int double_set_access(uint64_t ptr, size_t size, const struct gpu_access *desc,
 int double_can_access_peer(int *can, int device, int peer)
 {
 	ENTER();
-	*can = device != peer && device < double_gpu.devices - 1 &&
-		peer < double_gpu.devices - 1;
+	*can = device != peer && device < double_gpu.devices - 1 && peer < double_gpu.devices - 1;
 	return 0;
 }
 

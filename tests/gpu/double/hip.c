@@ -13,9 +13,9 @@
 
 #include "gpu/double/engine.h"
 
-#define ROCM_6		60000000
-#define ROCM_7		70000000
-#define ROCM_7_1	70100000
+#define ROCM_6 60000000
+#define ROCM_7 70000000
+#define ROCM_7_1 70100000
 
 static __thread int current;
 static __thread int last_error;
@@ -66,8 +66,7 @@ static int hip_address_range(uint64_t *base, size_t *size, uint64_t ptr)
 
 /* Gives no offset: where the buffer object starts before the allocation, the
  * DMA-BUF is larger than what was asked for. */
-static int hip_dmabuf(void *fd, uint64_t ptr, size_t size, int type,
-		      unsigned long long flags)
+static int hip_dmabuf(void *fd, uint64_t ptr, size_t size, int type, unsigned long long flags)
 {
 	int result;
 
@@ -90,7 +89,7 @@ static int hip_import(uint64_t *handle, void *os_handle, int type)
 		return failed(GPU_INVALID_VALUE);
 	if (double_gpu.version >= ROCM_7_1)
 		return failed(value > 1 << 20 ? GPU_INVALID_VALUE :
-			    double_import_fd(handle, (int)value));
+						double_import_fd(handle, (int)value));
 	if (value < 4096) {
 		fprintf(stderr, "HIP before 7.1 would follow %p\n", os_handle);
 		abort();
@@ -99,8 +98,7 @@ static int hip_import(uint64_t *handle, void *os_handle, int type)
 }
 
 /* Releases before 2026 refuse ranges over several chunks. */
-static int hip_set_access(uint64_t ptr, size_t size, const struct gpu_access *desc,
-			  size_t count)
+static int hip_set_access(uint64_t ptr, size_t size, const struct gpu_access *desc, size_t count)
 {
 	uint64_t base = 0;
 	size_t chunk = 0;
@@ -230,7 +228,10 @@ static struct gpu_hsa_calls hsa = {
 	.system_info = hsa_info,
 };
 
-#define ENTRY(name, pointer) { name, (void *)(pointer) }
+#define ENTRY(name, pointer)            \
+	{                               \
+		name, (void *)(pointer) \
+	}
 
 void *double_hip_symbol(const char *name);
 

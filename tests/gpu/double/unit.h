@@ -26,7 +26,7 @@
 #endif
 #include "gpu/double/engine.c"
 
-#define MIB	(1ull << 20)
+#define MIB (1ull << 20)
 
 /* Whether the process "has loaded" the library: what RTLD_NOLOAD finds. */
 static bool unit_loaded = true;
@@ -97,7 +97,8 @@ static inline const char *unit_nodes(void)
 
 static inline struct mrg_gpu *unit_gpu(uint32_t flags)
 {
-	struct mrg_gpu_opts opts = { .size = sizeof(opts), .flags = flags,
+	struct mrg_gpu_opts opts = { .size = sizeof(opts),
+				     .flags = flags,
 				     .sysfs = "/nonexistent" };
 	struct mrg_gpu *gpu;
 
@@ -110,8 +111,8 @@ struct unit_chunk {
 	uint64_t size;
 	int handle_types;
 	bool rdma;
-	int device;		/* -1: the host's memory */
-	bool hole;		/* reserved, nothing mapped */
+	int device; /* -1: the host's memory */
+	bool hole; /* reserved, nothing mapped */
 	bool compressed;
 };
 
@@ -122,13 +123,16 @@ struct unit_vmm {
 static inline void unit_map(uint64_t addr, const struct unit_chunk *chunk)
 {
 	struct gpu_prop prop = {
-		.type = GPU_ALLOCATION_PINNED, .handle_types = chunk->handle_types,
+		.type = GPU_ALLOCATION_PINNED,
+		.handle_types = chunk->handle_types,
 		.location = { chunk->device < 0 ? 3 : GPU_LOCATION_DEVICE,
 			      chunk->device < 0 ? 0 : chunk->device },
-		.flags.rdma = chunk->rdma, .flags.compression = chunk->compressed,
+		.flags.rdma = chunk->rdma,
+		.flags.compression = chunk->compressed,
 	};
 	struct gpu_access access = {
-		.location = { GPU_LOCATION_DEVICE, 0 }, .flags = GPU_ACCESS_READ_WRITE,
+		.location = { GPU_LOCATION_DEVICE, 0 },
+		.flags = GPU_ACCESS_READ_WRITE,
 	};
 	uint64_t handle;
 

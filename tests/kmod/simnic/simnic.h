@@ -24,14 +24,14 @@
 
 #include "simnic_compat.h"
 
-#define SIMNIC_MAX_SGE		32
-#define SIMNIC_MAX_INLINE	(SIMNIC_MAX_SGE * sizeof(struct rxe_sge))
-#define SIMNIC_MAX_WR		16384
-#define SIMNIC_MAX_CQE		((1U << 17) - 1)
-#define SIMNIC_MAX_MSG		(1U << 31)
-#define SIMNIC_MAX_RD_ATOMIC	16
-#define SIMNIC_PORT		1
-#define SIMNIC_GIDS		32
+#define SIMNIC_MAX_SGE 32
+#define SIMNIC_MAX_INLINE (SIMNIC_MAX_SGE * sizeof(struct rxe_sge))
+#define SIMNIC_MAX_WR 16384
+#define SIMNIC_MAX_CQE ((1U << 17) - 1)
+#define SIMNIC_MAX_MSG (1U << 31)
+#define SIMNIC_MAX_RD_ATOMIC 16
+#define SIMNIC_PORT 1
+#define SIMNIC_GIDS 32
 
 /* Counters, read in debugfs as "stats"; names in simnic_debugfs.c. */
 enum simnic_stat {
@@ -54,25 +54,25 @@ enum simnic_stat {
 
 /* What to spoil, set in debugfs.  A count of 0 is off; 1 is the next one. */
 struct simnic_faults {
-	u64 reg_nth;		/* this registration fails */
-	u64 reg_from;		/* this one and all later ones fail */
+	u64 reg_nth; /* this registration fails */
+	u64 reg_from; /* this one and all later ones fail */
 	u32 reg_errno;
 	u32 reg_delay_ms;
-	u64 wr_nth;		/* this send work request fails */
-	u32 wr_status;		/* with this enum ib_wc_status */
+	u64 wr_nth; /* this send work request fails */
+	u32 wr_status; /* with this enum ib_wc_status */
 	u32 wr_delay_us;
 };
 
 struct simnic_dev {
-	struct ib_device ib;		/* first: ib_alloc_device() wants it */
+	struct ib_device ib; /* first: ib_alloc_device() wants it */
 	struct pci_dev *pdev;
-	struct list_head node;		/* on simnic_devices */
+	struct list_head node; /* on simnic_devices */
 	int index;
-	bool roce;			/* else the port is an InfiniBand one */
+	bool roce; /* else the port is an InfiniBand one */
 	struct net_device *netdev;
 	bool netdev_up;
-	struct iommu_domain *domain;	/* NULL: DMA addresses are physical ones */
-	struct xarray mrs;		/* by key >> SIMNIC_KEY_SHIFT */
+	struct iommu_domain *domain; /* NULL: DMA addresses are physical ones */
+	struct xarray mrs; /* by key >> SIMNIC_KEY_SHIFT */
 	u32 mr_next;
 	/* Settings and faults; debugfs writes them at any time. */
 	u32 max_page_shift;
@@ -109,7 +109,7 @@ struct simnic_cq {
 	struct ib_cq ib;
 	struct simnic_ring *ring;
 	spinlock_t lock;
-	unsigned int armed;		/* IB_CQ_SOLICITED, IB_CQ_NEXT_COMP or 0 */
+	unsigned int armed; /* IB_CQ_SOLICITED, IB_CQ_NEXT_COMP or 0 */
 	bool overrun;
 };
 
@@ -129,9 +129,9 @@ struct simnic_mr {
 	int access;
 	u32 key;
 	unsigned int page_shift;
-	u64 *blocks;			/* exactly what the kernel's walk gave */
+	u64 *blocks; /* exactly what the kernel's walk gave */
 	size_t nblocks;
-	struct simnic_run *runs;	/* what is really there, in order */
+	struct simnic_run *runs; /* what is really there, in order */
 	size_t nruns;
 	bool has_pages;
 	refcount_t refs;
@@ -160,43 +160,40 @@ struct simnic_qp {
 	struct simnic_dev *dev;
 	refcount_t refs;
 	struct completion idle;
-	atomic_t state;			/* enum ib_qp_state */
+	atomic_t state; /* enum ib_qp_state */
 	bool sig_all;
 	struct ib_qp_cap cap;
 	struct ib_qp_attr attr;
-	int dest_index;			/* device that the address names, or -1 */
+	int dest_index; /* device that the address names, or -1 */
 
 	struct mutex sq_lock;
 	struct simnic_ring *sq;
-	struct rxe_send_wqe *swqe;	/* copy of the one being executed */
+	struct rxe_send_wqe *swqe; /* copy of the one being executed */
 	struct simnic_sglist local;
 	struct simnic_sglist remote;
-	u8 retries;			/* left, for the request at the head */
+	u8 retries; /* left, for the request at the head */
 	u8 rnr_retries;
-	bool waiting;			/* until @retry_at */
+	bool waiting; /* until @retry_at */
 	unsigned long retry_at;
-	unsigned long backoff;		/* jiffies, set by who asks for a retry */
+	unsigned long backoff; /* jiffies, set by who asks for a retry */
 
 	struct mutex rq_lock;
 	struct simnic_ring *rq;
 	struct rxe_recv_wqe *rwqe;
 	struct simnic_sglist recv;
 
-	struct delayed_work work;	/* retries, and flushing after an error */
+	struct delayed_work work; /* retries, and flushing after an error */
 };
 
-#define simnic_to(type, from)						\
-static inline struct simnic_##type *to_##type(struct ib_##from *ib)	\
-{									\
-	return container_of(ib, struct simnic_##type, ib);		\
-}
-simnic_to(dev, device)
-simnic_to(cq, cq)
-simnic_to(mr, mr)
-simnic_to(qp, qp)
+#define simnic_to(type, from)                                               \
+	static inline struct simnic_##type *to_##type(struct ib_##from *ib) \
+	{                                                                   \
+		return container_of(ib, struct simnic_##type, ib);          \
+	}
+simnic_to(dev, device) simnic_to(cq, cq) simnic_to(mr, mr) simnic_to(qp, qp)
 #undef simnic_to
 
-static inline void simnic_count(struct simnic_dev *dev, enum simnic_stat stat, s64 n)
+	static inline void simnic_count(struct simnic_dev *dev, enum simnic_stat stat, s64 n)
 {
 	atomic64_add(n, &dev->stats[stat]);
 }
@@ -216,8 +213,8 @@ void simnic_ports_exit(void);
 int simnic_find_device(struct simnic_dev *dev, const struct rdma_ah_attr *ah);
 
 /* simnic_ring.c */
-struct simnic_ring *simnic_ring_create(struct ib_udata *udata, u32 entries,
-				       size_t elem, struct mminfo *mi);
+struct simnic_ring *simnic_ring_create(struct ib_udata *udata, u32 entries, size_t elem,
+				       struct mminfo *mi);
 void simnic_ring_destroy(struct simnic_ring *ring);
 /* The next element for the kernel to consume, or NULL. */
 const void *simnic_ring_peek(struct simnic_ring *ring);
@@ -237,8 +234,8 @@ void simnic_cq_add(struct ib_cq *ibcq, const struct ib_uverbs_wc *wc, bool solic
 extern const struct ib_device_ops simnic_mr_ops;
 struct simnic_mr *simnic_mr_get(struct simnic_dev *dev, u32 key);
 void simnic_mr_put(struct simnic_mr *mr);
-bool simnic_mr_allows(const struct simnic_mr *mr, const struct ib_pd *pd,
-		      u64 addr, u64 len, int access);
+bool simnic_mr_allows(const struct simnic_mr *mr, const struct ib_pd *pd, u64 addr, u64 len,
+		      int access);
 /*
  * Where byte @addr of the region is by its block list: the CPU's view of it,
  * or NULL where the list leads outside of all that is the region's or
@@ -265,8 +262,8 @@ void simnic_sq_run(struct simnic_qp *qp);
 /* simnic_data.c */
 void simnic_sglist_init(struct simnic_sglist *list, enum ib_wc_status stray);
 /* Returns 0, or -EACCES where key, PD, bounds or access forbid it. */
-int simnic_sglist_add(struct simnic_sglist *list, struct simnic_qp *qp, u32 key,
-		      u64 addr, u64 len, int access);
+int simnic_sglist_add(struct simnic_sglist *list, struct simnic_qp *qp, u32 key, u64 addr, u64 len,
+		      int access);
 void simnic_sglist_add_buf(struct simnic_sglist *list, void *buf, u64 len);
 void simnic_sglist_put(struct simnic_sglist *list);
 /* Copies all of @src to the start of @dst; returns an enum ib_wc_status. */

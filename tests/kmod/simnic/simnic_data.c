@@ -9,9 +9,9 @@
 #include "simnic.h"
 
 /* What a read of nowhere gives where strays are absorbed. */
-#define SIMNIC_POISON		0xa5
+#define SIMNIC_POISON 0xa5
 /* The most that is moved before others may run. */
-#define SIMNIC_CHUNK		SZ_256K
+#define SIMNIC_CHUNK SZ_256K
 
 void simnic_sglist_init(struct simnic_sglist *list, enum ib_wc_status stray)
 {
@@ -26,8 +26,8 @@ static void sglist_append(struct simnic_sglist *list, const struct simnic_seg *s
 	list->length += seg->len;
 }
 
-int simnic_sglist_add(struct simnic_sglist *list, struct simnic_qp *qp, u32 key,
-		      u64 addr, u64 len, int access)
+int simnic_sglist_add(struct simnic_sglist *list, struct simnic_qp *qp, u32 key, u64 addr, u64 len,
+		      int access)
 {
 	struct simnic_seg seg = { .addr = addr, .len = len };
 

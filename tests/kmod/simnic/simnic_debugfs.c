@@ -11,7 +11,7 @@
 
 static struct dentry *root;
 
-static const char * const stat_names[SIMNIC_STATS] = {
+static const char *const stat_names[SIMNIC_STATS] = {
 	[SIMNIC_MRS_LIVE] = "mrs_live",
 	[SIMNIC_MRS_TOTAL] = "mrs_total",
 	[SIMNIC_MRS_FAILED] = "mrs_failed",

@@ -17,7 +17,7 @@
 
 #include "simnic.h"
 
-#define SIMNIC_MAX_DEVICES	8
+#define SIMNIC_MAX_DEVICES 8
 
 static unsigned int max_page_shift = 63;
 module_param(max_page_shift, uint, 0444);
@@ -37,7 +37,8 @@ MODULE_PARM_DESC(netdev, "netdev of each function, whose port is then of RoCE ty
 
 static unsigned long long window_start = SZ_4G;
 module_param(window_start, ullong, 0444);
-MODULE_PARM_DESC(window_start, "where the memory kept from the kernel by memmap= starts (default 4 GiB)");
+MODULE_PARM_DESC(window_start,
+		 "where the memory kept from the kernel by memmap= starts (default 4 GiB)");
 
 static unsigned long long window_size = 4ULL * SZ_4G;
 module_param(window_size, ullong, 0444);
@@ -63,8 +64,8 @@ static int window_map(void)
 {
 	if (!window_size)
 		return 0;
-	if (region_intersects(window_start, window_size, IORESOURCE_SYSTEM_RAM,
-			      IORES_DESC_NONE) != REGION_DISJOINT) {
+	if (region_intersects(window_start, window_size, IORESOURCE_SYSTEM_RAM, IORES_DESC_NONE) !=
+	    REGION_DISJOINT) {
 		pr_err("0x%llx bytes at 0x%llx hold the kernel's own memory: boot with memmap=, or give window_size=0\n",
 		       window_size, window_start);
 		return -EINVAL;
@@ -230,10 +231,7 @@ static void simnic_remove(struct pci_dev *pdev)
 	ib_dealloc_device(&dev->ib);
 }
 
-static const struct pci_device_id simnic_ids[] = {
-	{ PCI_DEVICE(0x1234, 0x11e8) },
-	{ }
-};
+static const struct pci_device_id simnic_ids[] = { { PCI_DEVICE(0x1234, 0x11e8) }, {} };
 
 /* No MODULE_DEVICE_TABLE: nothing loads this module but a test. */
 static struct pci_driver simnic_driver = {

@@ -16,12 +16,12 @@
  * A key is an index, shifted so that no neighbour of a valid key is valid.
  * Indices are handed out in turn, so a stale key stays stale for long.
  */
-#define SIMNIC_KEY_SHIFT	8
-#define SIMNIC_KEY_INDEX_MAX	(U32_MAX >> SIMNIC_KEY_SHIFT)
+#define SIMNIC_KEY_SHIFT 8
+#define SIMNIC_KEY_INDEX_MAX (U32_MAX >> SIMNIC_KEY_SHIFT)
 
-#define SIMNIC_ACCESS	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | \
-			 IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_ATOMIC | \
-			 IB_ACCESS_OPTIONAL)
+#define SIMNIC_ACCESS                                                             \
+	(IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_READ | \
+	 IB_ACCESS_REMOTE_ATOMIC | IB_ACCESS_OPTIONAL)
 
 struct simnic_mr *simnic_mr_get(struct simnic_dev *dev, u32 key)
 {
@@ -41,8 +41,8 @@ void simnic_mr_put(struct simnic_mr *mr)
 		complete(&mr->idle);
 }
 
-bool simnic_mr_allows(const struct simnic_mr *mr, const struct ib_pd *pd,
-		      u64 addr, u64 len, int access)
+bool simnic_mr_allows(const struct simnic_mr *mr, const struct ib_pd *pd, u64 addr, u64 len,
+		      int access)
 {
 	return mr->pd == pd && (mr->access & access) == access && addr >= mr->iova &&
 	       len <= mr->length && addr - mr->iova <= mr->length - len;
@@ -141,7 +141,7 @@ static int mr_find_runs(struct simnic_mr *mr)
 	if (!mr->runs)
 		return -ENOMEM;
 	mr->has_pages = true;
-	for_each_sgtable_dma_sg(sgt, sg, i) {
+	for_each_sgtable_dma_sg (sgt, sg, i) {
 		u64 start = sg_dma_address(sg);
 
 		mr->has_pages &= !!sg_page(sg);
@@ -177,7 +177,8 @@ static int mr_find_blocks(struct simnic_mr *mr)
 	if (!mr->blocks)
 		return -ENOMEM;
 	/* Older walks end early on some lists, or not at all. */
-	rdma_umem_for_each_dma_block(mr->umem, &biter, page) {
+	rdma_umem_for_each_dma_block(mr->umem, &biter, page)
+	{
 		if (mr->nblocks == n)
 			break;
 		mr->blocks[mr->nblocks++] = rdma_block_iter_dma_address(&biter);
@@ -192,8 +193,8 @@ static int mr_add(struct simnic_mr *mr)
 	int err;
 
 	/* Not reachable before its key is in place. */
-	err = xa_alloc_cyclic(&dev->mrs, &index, NULL,
-			      XA_LIMIT(1, SIMNIC_KEY_INDEX_MAX), &dev->mr_next, GFP_KERNEL);
+	err = xa_alloc_cyclic(&dev->mrs, &index, NULL, XA_LIMIT(1, SIMNIC_KEY_INDEX_MAX),
+			      &dev->mr_next, GFP_KERNEL);
 	if (err < 0)
 		return err;
 	mr->key = index << SIMNIC_KEY_SHIFT;
@@ -313,8 +314,8 @@ static struct ib_mr *simnic_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 	return mr_result(to_dev(pd->device), mr);
 }
 
-static struct ib_mr *simnic_reg_user_mr_dmabuf(struct ib_pd *pd, u64 offset, u64 length,
-					       u64 iova, int fd, int access,
+static struct ib_mr *simnic_reg_user_mr_dmabuf(struct ib_pd *pd, u64 offset, u64 length, u64 iova,
+					       int fd, int access,
 					       SIMNIC_DMAH SIMNIC_DMABUF_UDATA *from)
 {
 	struct ib_umem_dmabuf *umem;

@@ -10,7 +10,7 @@
  * One number space for all devices: a QP is found by its number, and then held
  * against the address that was asked for.  0 and 1 are special on a port.
  */
-#define SIMNIC_QPN_LIMIT	XA_LIMIT(16, (1U << 24) - 1)
+#define SIMNIC_QPN_LIMIT XA_LIMIT(16, (1U << 24) - 1)
 static DEFINE_XARRAY_ALLOC(qps);
 static u32 qp_next;
 
@@ -34,8 +34,7 @@ static bool qp_answers(const struct simnic_qp *peer, const struct simnic_qp *qp)
 {
 	int state = atomic_read_acquire(&peer->state);
 
-	return (state == IB_QPS_RTR || state == IB_QPS_RTS) &&
-	       peer->dev->index == qp->dest_index &&
+	return (state == IB_QPS_RTR || state == IB_QPS_RTS) && peer->dev->index == qp->dest_index &&
 	       peer->attr.dest_qp_num == qp->ib.qp_num;
 }
 
@@ -76,8 +75,7 @@ static int qp_check_init(const struct ib_qp_init_attr *init, const struct ib_uda
 
 	if (!udata || init->qp_type != IB_QPT_RC || init->srq || init->create_flags)
 		return -EOPNOTSUPP;
-	if (!init->send_cq || !init->recv_cq ||
-	    udata->outlen < sizeof(struct rxe_create_qp_resp))
+	if (!init->send_cq || !init->recv_cq || udata->outlen < sizeof(struct rxe_create_qp_resp))
 		return -EINVAL;
 	if (cap->max_send_wr > SIMNIC_MAX_WR || cap->max_recv_wr > SIMNIC_MAX_WR ||
 	    cap->max_send_sge > SIMNIC_MAX_SGE || cap->max_recv_sge > SIMNIC_MAX_SGE ||
@@ -90,18 +88,20 @@ static int qp_check_init(const struct ib_qp_init_attr *init, const struct ib_uda
  * librxe lays its elements out by the capacities that come back, so these say
  * what the rounded-up elements really hold.
  */
-static int qp_create_rings(struct simnic_qp *qp, struct ib_qp_cap *cap,
-			   struct ib_udata *udata, struct rxe_create_qp_resp *resp)
+static int qp_create_rings(struct simnic_qp *qp, struct ib_qp_cap *cap, struct ib_udata *udata,
+			   struct rxe_create_qp_resp *resp)
 {
-	size_t payload = max_t(size_t, cap->max_send_sge * sizeof(struct rxe_sge),
-			       cap->max_inline_data);
+	size_t payload =
+		max_t(size_t, cap->max_send_sge * sizeof(struct rxe_sge), cap->max_inline_data);
 
-	qp->sq = simnic_ring_create(udata, cap->max_send_wr,
-				    sizeof(struct rxe_send_wqe) + payload, &resp->sq_mi);
+	qp->sq = simnic_ring_create(udata, cap->max_send_wr, sizeof(struct rxe_send_wqe) + payload,
+				    &resp->sq_mi);
 	if (IS_ERR(qp->sq))
 		return PTR_ERR(qp->sq);
-	qp->rq = simnic_ring_create(udata, cap->max_recv_wr, sizeof(struct rxe_recv_wqe) +
-				    cap->max_recv_sge * sizeof(struct rxe_sge), &resp->rq_mi);
+	qp->rq = simnic_ring_create(udata, cap->max_recv_wr,
+				    sizeof(struct rxe_recv_wqe) +
+					    cap->max_recv_sge * sizeof(struct rxe_sge),
+				    &resp->rq_mi);
 	if (IS_ERR(qp->rq)) {
 		simnic_ring_destroy(qp->sq);
 		return PTR_ERR(qp->rq);
@@ -152,8 +152,7 @@ static void qp_init(struct simnic_qp *qp, const struct ib_qp_init_attr *init)
 /* From here on others find the QP. */
 static int qp_publish(struct simnic_qp *qp)
 {
-	int err = xa_alloc_cyclic(&qps, &qp->ib.qp_num, qp, SIMNIC_QPN_LIMIT, &qp_next,
-				  GFP_KERNEL);
+	int err = xa_alloc_cyclic(&qps, &qp->ib.qp_num, qp, SIMNIC_QPN_LIMIT, &qp_next, GFP_KERNEL);
 
 	if (err < 0)
 		return err;
@@ -214,8 +213,7 @@ static int qp_check_attr(const struct ib_qp_attr *attr, int mask)
 	if ((mask & IB_QP_PORT && attr->port_num != SIMNIC_PORT) ||
 	    (mask & IB_QP_PKEY_INDEX && attr->pkey_index) ||
 	    (mask & IB_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > SIMNIC_MAX_RD_ATOMIC) ||
-	    (mask & IB_QP_MAX_DEST_RD_ATOMIC &&
-	     attr->max_dest_rd_atomic > SIMNIC_MAX_RD_ATOMIC))
+	    (mask & IB_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > SIMNIC_MAX_RD_ATOMIC))
 		return -EINVAL;
 	if (mask & (IB_QP_ALT_PATH | IB_QP_PATH_MIG_STATE))
 		return -EOPNOTSUPP;
@@ -224,7 +222,11 @@ static int qp_check_attr(const struct ib_qp_attr *attr, int mask)
 
 static void qp_take_attr(struct simnic_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
-#define TAKE(bit, field) do { if (mask & (bit)) qp->attr.field = attr->field; } while (0)
+#define TAKE(bit, field)                              \
+	do {                                          \
+		if (mask & (bit))                     \
+			qp->attr.field = attr->field; \
+	} while (0)
 	TAKE(IB_QP_ACCESS_FLAGS, qp_access_flags);
 	TAKE(IB_QP_PKEY_INDEX, pkey_index);
 	TAKE(IB_QP_PORT, port_num);

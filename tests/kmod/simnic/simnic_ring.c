@@ -41,11 +41,10 @@ static void ring_free(struct simnic_ring *ring)
 	kfree(ring);
 }
 
-struct simnic_ring *simnic_ring_create(struct ib_udata *udata, u32 entries,
-				       size_t elem, struct mminfo *mi)
+struct simnic_ring *simnic_ring_create(struct ib_udata *udata, u32 entries, size_t elem,
+				       struct mminfo *mi)
 {
-	struct simnic_ucontext *uctx =
-		rdma_udata_to_drv_context(udata, struct simnic_ucontext, ib);
+	struct simnic_ucontext *uctx = rdma_udata_to_drv_context(udata, struct simnic_ucontext, ib);
 	struct simnic_ring *ring = ring_alloc(entries, elem);
 	size_t size;
 	int err;

@@ -9,23 +9,23 @@
 #include "simnic.h"
 
 /* What is no completion yet; everything from 0 up is an enum ib_wc_status. */
-#define SIMNIC_RNR		(-1)	/* the peer has no receive posted */
-#define SIMNIC_NO_REPLY		(-2)	/* there is no such peer, or not yet */
+#define SIMNIC_RNR (-1) /* the peer has no receive posted */
+#define SIMNIC_NO_REPLY (-2) /* there is no such peer, or not yet */
 
 /* A count of 7 means without end (IBA 11.2.5.3). */
-#define SIMNIC_RNR_FOREVER	7
+#define SIMNIC_RNR_FOREVER 7
 
 /*
  * Receives are posted without a system call, so a QP in the error state looks
  * for some to flush from time to time.
  */
-#define SIMNIC_FLUSH_INTERVAL	msecs_to_jiffies(20)
+#define SIMNIC_FLUSH_INTERVAL msecs_to_jiffies(20)
 
 /* IBA 9.7.5.2.8: the RNR timer field, in units of 10 us. */
-static const u32 rnr_delay[32] = {
-	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768,
-	1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152
-};
+static const u32 rnr_delay[32] = { 65536, 1,	2,    3,     4,	    6,	   8,	  12,
+				   16,	  24,	32,   48,    64,    96,	   128,	  192,
+				   256,	  384,	512,  768,   1024,  1536,  2048,  3072,
+				   4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152 };
 
 struct wr_op {
 	int (*run)(struct simnic_qp *qp, struct simnic_qp *peer);
@@ -112,8 +112,8 @@ static void rq_flush(struct simnic_qp *qp)
  */
 
 /* Finds the remote end of an RDMA or atomic operation, as the peer sees it. */
-static int wr_remote(struct simnic_qp *qp, struct simnic_qp *peer, u64 addr, u32 rkey,
-		     u64 len, int access)
+static int wr_remote(struct simnic_qp *qp, struct simnic_qp *peer, u64 addr, u32 rkey, u64 len,
+		     int access)
 {
 	simnic_sglist_init(&qp->remote, IB_WC_REM_OP_ERR);
 	if (!(READ_ONCE(peer->attr.qp_access_flags) & access)) {
@@ -157,8 +157,8 @@ static int run_read(struct simnic_qp *qp, struct simnic_qp *peer)
 
 	if (status)
 		return status;
-	status = wr_remote(qp, peer, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey,
-			   qp->local.length, IB_ACCESS_REMOTE_READ);
+	status = wr_remote(qp, peer, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey, qp->local.length,
+			   IB_ACCESS_REMOTE_READ);
 	if (!status)
 		status = simnic_copy(qp->dev, &qp->local, &qp->remote);
 	simnic_sglist_put(&qp->remote);
@@ -236,8 +236,8 @@ static int run_atomic(struct simnic_qp *qp, struct simnic_qp *peer)
 		simnic_qp_fail(peer, IB_EVENT_QP_REQ_ERR);
 		return IB_WC_REM_INV_REQ_ERR;
 	}
-	status = wr_remote(qp, peer, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey,
-			   sizeof(old), IB_ACCESS_REMOTE_ATOMIC);
+	status = wr_remote(qp, peer, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey, sizeof(old),
+			   IB_ACCESS_REMOTE_ATOMIC);
 	if (!status)
 		status = simnic_atomic(qp->dev, &qp->remote, wr, &old);
 	simnic_sglist_put(&qp->remote);
@@ -474,8 +474,7 @@ void simnic_qp_work(struct work_struct *work)
 }
 
 /* librxe has filled the ring and rings the bell with an empty list. */
-int simnic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
-		     const struct ib_send_wr **bad)
+int simnic_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
 {
 	struct simnic_qp *qp = to_qp(ibqp);
 	int state = atomic_read(&qp->state);

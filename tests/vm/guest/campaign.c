@@ -7,15 +7,15 @@
 #include "loop.h"
 #include "predict.h"
 
-#define CI_LAYOUTS	30
-#define FULL_LAYOUTS	320
-#define MAX_EXTENTS	10
-#define MAX_SEGS	8192
-#define WINDOW_START	(4 * GIB)
-#define WINDOW_SIZE	(16 * GIB)
-#define MAX_BYTES	(12 * GIB)
-#define BLOCKS		24
-#define BLOCK		4096
+#define CI_LAYOUTS 30
+#define FULL_LAYOUTS 320
+#define MAX_EXTENTS 10
+#define MAX_SEGS 8192
+#define WINDOW_START (4 * GIB)
+#define WINDOW_SIZE (16 * GIB)
+#define MAX_BYTES (12 * GIB)
+#define BLOCKS 24
+#define BLOCK 4096
 
 /* MRG_SEED repeats a campaign. */
 static uint64_t random_state;
@@ -34,12 +34,12 @@ static bool one_in(uint64_t n)
 struct layout {
 	struct mrg_sg sg[MAX_EXTENTS];
 	uint32_t count;
-	uint64_t bytes;		/* of the DMA-BUF */
+	uint64_t bytes; /* of the DMA-BUF */
 	uint64_t seg;
-	uint64_t offset;	/* the range that is registered */
+	uint64_t offset; /* the range that is registered */
 	uint64_t length;
 	uint64_t iova;
-	uint32_t limit;		/* the device's largest page */
+	uint32_t limit; /* the device's largest page */
 	uint64_t cap;
 	uint64_t unit;
 	bool limit_known;
@@ -134,7 +134,8 @@ static void random_layout(struct layout *l)
 
 static void describe(struct layout *l)
 {
-	size_t n = (size_t)snprintf(l->text, sizeof(l->text),
+	size_t n = (size_t)snprintf(
+		l->text, sizeof(l->text),
 		"iova 0x%llx, offset 0x%llx, length 0x%llx, entries of 0x%llx, page limit %u%s%s%s, cap 0x%llx, unit 0x%llx:",
 		(unsigned long long)l->iova, (unsigned long long)l->offset,
 		(unsigned long long)l->length, (unsigned long long)l->seg, l->limit,
@@ -159,8 +160,7 @@ struct tested {
 	struct verify_span surprise;
 };
 
-static ssize_t keys(void *arg, uint64_t offset, uint64_t length,
-		    struct mrg_seg *segs, size_t cap)
+static ssize_t keys(void *arg, uint64_t offset, uint64_t length, struct mrg_seg *segs, size_t cap)
 {
 	struct tested *t = arg;
 
@@ -169,8 +169,8 @@ static ssize_t keys(void *arg, uint64_t offset, uint64_t length,
 	return segs_range(t->segs, t->count, offset, length, segs, cap);
 }
 
-static void look(void *arg, const struct verify_span *span,
-		 const struct verify_fault *faults, size_t count)
+static void look(void *arg, const struct verify_span *span, const struct verify_fault *faults,
+		 size_t count)
 {
 	struct tested *t = arg;
 	uint64_t bad = 0;
@@ -189,11 +189,19 @@ static uint64_t verify(const struct layout *l, char *map, struct tested *t)
 {
 	const struct verify_truth truth = { mapped_read, mapped_write, map + l->offset };
 	struct verify v = {
-		.end = &ends[0], .tested_is_local = one_in(2), .keys = keys,
-		.keys_arg = t, .bounce_mem = bounce, .truth = &truth,
-		.bounce = { .wire = (uintptr_t)bounce, .length = BOUNCE,
-			    .lkey = bounce_mr->lkey, .rkey = bounce_mr->rkey },
-		.size = l->length, .span_done = look, .span_done_arg = t,
+		.end = &ends[0],
+		.tested_is_local = one_in(2),
+		.keys = keys,
+		.keys_arg = t,
+		.bounce_mem = bounce,
+		.truth = &truth,
+		.bounce = { .wire = (uintptr_t)bounce,
+			    .length = BOUNCE,
+			    .lkey = bounce_mr->lkey,
+			    .rkey = bounce_mr->rkey },
+		.size = l->length,
+		.span_done = look,
+		.span_done_arg = t,
 	};
 	struct verify_spans spans;
 	uint64_t wrong;
@@ -226,8 +234,7 @@ static void run_raw(const struct layout *l, int fd, char *map)
 
 	if (!mr)
 		bail("plain registration: %s: %s", strerror(errno), l->text);
-	predict(&p, l->sg, l->count, l->offset, l->length, l->iova, l->limit,
-		walk_is_truncating());
+	predict(&p, l->sg, l->count, l->offset, l->length, l->iova, l->limit, walk_is_truncating());
 	memset(&t, 0, sizeof(t));
 	t.prediction = &p;
 	t.segs[t.count++] = (struct mrg_seg){ l->iova, l->length, mr->lkey, mr->rkey };
@@ -262,17 +269,18 @@ static void check_count(const struct layout *l, const struct tested *t)
 	remark(l, "more MRs than anything asked for");
 }
 
-static void run_guarded(const struct layout *l, int fd, char *map,
-			enum mrg_strategy strategy)
+static void run_guarded(const struct layout *l, int fd, char *map, enum mrg_strategy strategy)
 {
-	const struct mrg_open_opts open = {
-		.size = sizeof(open), .max_page_shift = l->limit_known ? l->limit : 0,
-		.flags = l->no_module ? MRG_OPEN_NO_MODULE : 0 };
+	const struct mrg_open_opts open = { .size = sizeof(open),
+					    .max_page_shift = l->limit_known ? l->limit : 0,
+					    .flags = l->no_module ? MRG_OPEN_NO_MODULE : 0 };
 	const struct mrg_reg_opts opts = {
-		.size = sizeof(opts), .max_mr_size = l->cap, .unit = l->unit,
+		.size = sizeof(opts),
+		.max_mr_size = l->cap,
+		.unit = l->unit,
 		.strategy = strategy,
-		.flags = l->iova_equal && strategy != MRG_STRATEGY_REBASE ?
-			 MRG_REG_IOVA_EQUAL : 0 };
+		.flags = l->iova_equal && strategy != MRG_STRATEGY_REBASE ? MRG_REG_IOVA_EQUAL : 0
+	};
 	const struct mrg_dmabuf buf = { .fd = fd, .base = l->iova - l->offset };
 	static struct tested t;
 	struct mrg_error error;

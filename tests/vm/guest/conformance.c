@@ -20,7 +20,7 @@
 
 static struct mrg_dev *dev;
 static struct mrg_dev_info info;
-static uint64_t page;	/* the running kernel's */
+static uint64_t page; /* the running kernel's */
 
 static bool full_run(void)
 {
@@ -37,8 +37,8 @@ struct answer {
 
 static void ask_kernel(const struct model_mr *mr, uint64_t bitmap, struct answer *a)
 {
-	a->count = mrg_dev_blocks(dev, mr->sg, mr->count, mr->iova, mr->offset, mr->length,
-				  bitmap, 0, a->addrs, MOST_BLOCKS, &a->blocks);
+	a->count = mrg_dev_blocks(dev, mr->sg, mr->count, mr->iova, mr->offset, mr->length, bitmap,
+				  0, a->addrs, MOST_BLOCKS, &a->blocks);
 	if (a->count < 0)
 		fail_msg("the kernel was not asked: %s", strerror(-(int)a->count));
 }
@@ -50,8 +50,7 @@ static bool numbers_differ(const struct mrg_outcome *out, const struct mrg_kerne
 	/* A walk that never ends gives the MR's blocks and goes on. */
 	return k->page_size != 1ULL << out->page_shift || k->total_blocks != out->blocks ||
 	       k->walked != out->blocks || k->wrong != out->wrong_blocks ||
-	       k->first_wrong != out->first_bad_offset ||
-	       k->endless != (out->verdict == MRG_HANGS);
+	       k->first_wrong != out->first_bad_offset || k->endless != (out->verdict == MRG_HANGS);
 }
 
 static bool addresses_differ(const struct model_mr *mr, enum mrg_walk walk,
@@ -62,7 +61,7 @@ static bool addresses_differ(const struct model_mr *mr, enum mrg_walk walk,
 	if (out->verdict == MRG_REFUSED)
 		return a->count;
 	return model_mr_blocks(mr, walk, out->page_shift, 0, addrs, MOST_BLOCKS) !=
-	       (size_t)a->count ||
+		       (size_t)a->count ||
 	       memcmp(addrs, a->addrs, (size_t)a->count * sizeof(*addrs));
 }
 
@@ -84,8 +83,7 @@ static bool mr_differs(const struct model_mr *mr, uint64_t bitmap, struct compar
 	c->wide += out.page_shift >= MODEL_WIDE_SHIFT;
 	c->wrong += answer.blocks.wrong != 0;
 	c->refused += out.verdict == MRG_REFUSED;
-	return numbers_differ(&out, &answer.blocks) ||
-	       addresses_differ(mr, c->walk, &out, &answer);
+	return numbers_differ(&out, &answer.blocks) || addresses_differ(mr, c->walk, &out, &answer);
 }
 
 static bool sample_differs(const struct sample *s, void *arg)
@@ -104,13 +102,14 @@ static void show_difference(const struct sample *s, enum mrg_walk walk)
 	model_mr_judge(&mr, s->bitmap, walk, &out);
 	ask_kernel(&mr, s->bitmap, &a);
 	sample_print(s);
-	printf("# model:  page 2^%u, blocks %" PRIu64 ", wrong %" PRIu64 ", first at 0x%" PRIx64 ", %s\n",
+	printf("# model:  page 2^%u, blocks %" PRIu64 ", wrong %" PRIu64 ", first at 0x%" PRIx64
+	       ", %s\n",
 	       out.page_shift, out.blocks, out.wrong_blocks, out.first_bad_offset,
 	       mrg_verdict_name(out.verdict));
-	printf("# kernel: page 0x%" PRIx64 ", blocks %" PRIu64 ", walked %" PRIu64 ", wrong %" PRIu64
-	       ", first at 0x%" PRIx64 "%s\n", a.blocks.page_size, a.blocks.total_blocks,
-	       a.blocks.walked, a.blocks.wrong, a.blocks.first_wrong,
-	       a.blocks.endless ? ", endless" : "");
+	printf("# kernel: page 0x%" PRIx64 ", blocks %" PRIu64 ", walked %" PRIu64
+	       ", wrong %" PRIu64 ", first at 0x%" PRIx64 "%s\n",
+	       a.blocks.page_size, a.blocks.total_blocks, a.blocks.walked, a.blocks.wrong,
+	       a.blocks.first_wrong, a.blocks.endless ? ", endless" : "");
 }
 
 /* Few blocks mostly, so that many lists are tried, and now and then many. */
@@ -196,8 +195,8 @@ static void model_and_kernel_agree_on_lists_of_thousands_of_entries(void **state
 		if (out.blocks > MOST_BLOCKS)
 			mr.length = (MOST_BLOCKS - 1ULL) << out.page_shift;
 		if (mr_differs(&mr, bitmap, &c))
-			fail_msg("a list of %zu entries at iova 0x%" PRIx64 " differs",
-				 mr.count, mr.iova);
+			fail_msg("a list of %zu entries at iova 0x%" PRIx64 " differs", mr.count,
+				 mr.iova);
 	}
 	free(sg);
 	printf("# %lu blocks\n", c.blocks);
@@ -213,8 +212,8 @@ static bool single_is_told_apart(const struct sample *s, const struct mrg_outcom
 		return true;
 	return !mrg_dev_blocks(dev, s->sg, s->count, s->iova, s->offset, s->length,
 			       model_pages_up_to(single->page_shift), 0, NULL, 0, &k) &&
-	       k.page_size == 1ULL << single->page_shift &&
-	       k.wrong == single->wrong_blocks && k.first_wrong == single->first_bad_offset;
+	       k.page_size == 1ULL << single->page_shift && k.wrong == single->wrong_blocks &&
+	       k.first_wrong == single->first_bad_offset;
 }
 
 static bool piece_is_right(const struct sample *s, const struct mrg_piece *piece)
@@ -229,8 +228,7 @@ static bool piece_is_right(const struct sample *s, const struct mrg_piece *piece
 		if (mrg_dev_blocks(dev, s->sg, s->count, piece->iova, s->offset + piece->offset,
 				   piece->length, model_pages_up_to(limits[i]), 0, NULL, 0, &k) ||
 		    k.wrong || k.endless || k.walked != k.total_blocks ||
-		    k.page_size != 1ULL << piece->outcome.page_shift ||
-		    k.page_size > MODEL_WINDOW)
+		    k.page_size != 1ULL << piece->outcome.page_shift || k.page_size > MODEL_WINDOW)
 			return false;
 	return true;
 }
@@ -238,8 +236,12 @@ static bool piece_is_right(const struct sample *s, const struct mrg_piece *piece
 static unsigned long check_plan(const struct sample *s, enum mrg_strategy strategy)
 {
 	struct mrg_plan_opts opts = {
-		.size = sizeof(opts), .strategy = strategy, .iova = s->iova,
-		.offset = s->offset, .length = s->length, .page_size = s->page_size,
+		.size = sizeof(opts),
+		.strategy = strategy,
+		.iova = s->iova,
+		.offset = s->offset,
+		.length = s->length,
+		.page_size = s->page_size,
 	};
 	const struct mrg_piece *pieces;
 	struct mrg_plan *plan;
@@ -266,8 +268,7 @@ static void kernel_gets_every_piece_of_every_plan_right_under_any_limit(void **s
 	(void)state;
 	while (n--) {
 		sample_draw(&s, &r, page, MRG_WALK_TRUNCATING, MOST_BLOCKS);
-		pieces += check_plan(&s, one_in(&r, 2) ? MRG_STRATEGY_SPLIT :
-							 MRG_STRATEGY_REBASE);
+		pieces += check_plan(&s, one_in(&r, 2) ? MRG_STRATEGY_SPLIT : MRG_STRATEGY_REBASE);
 	}
 	printf("# %lu pieces\n", pieces);
 	assert_true(pieces > 300);
@@ -282,18 +283,21 @@ static void no_kernel_is_asked_about_an_mr_across_bit_63(void **state)
 
 	(void)state;
 	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - page, 0, 2 * page,
-					model_pages_up_to(63), 0, NULL, 0, &k), -EINVAL);
-	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - page, 0, page,
-					model_pages_up_to(63), 0, NULL, 0, &k), 0);
-	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line, 0, page,
-					model_pages_up_to(63), 0, NULL, 0, &k), 0);
+					model_pages_up_to(63), 0, NULL, 0, &k),
+			 -EINVAL);
+	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line - page, 0, page, model_pages_up_to(63), 0,
+					NULL, 0, &k),
+			 0);
+	assert_int_equal(mrg_dev_blocks(dev, &sg, 1, line, 0, page, model_pages_up_to(63), 0, NULL,
+					0, &k),
+			 0);
 }
 
 /* The comparison itself: a model of the other walk must not pass. */
 static void a_model_of_another_walk_is_found_out(void **state)
 {
-	struct comparison c = { .walk = info.walk == MRG_WALK_EXACT ?
-				MRG_WALK_TRUNCATING : MRG_WALK_EXACT };
+	struct comparison c = { .walk = info.walk == MRG_WALK_EXACT ? MRG_WALK_TRUNCATING :
+								      MRG_WALK_EXACT };
 	struct random r = { random_seed() };
 	struct sample s;
 	unsigned int n = 500;

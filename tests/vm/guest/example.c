@@ -27,7 +27,8 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	preload_shim(argv);
-	ok(!run_command("LD_PRELOAD= cc -Wall -Wextra -Werror -I$MRG_TOP/lib/include $MRG_TOP/tests/example/swap.c -L$MRG_BUILD -lmrguard -libverbs -o /tmp/swap >&2"),
+	ok(!run_command(
+		   "LD_PRELOAD= cc -Wall -Wextra -Werror -I$MRG_TOP/lib/include $MRG_TOP/tests/example/swap.c -L$MRG_BUILD -lmrguard -libverbs -o /tmp/swap >&2"),
 	   "the example compiles");
 	ok(!run_command("test $(wc -l <$MRG_TOP/tests/example/swap.c) -le 60"),
 	   "in at most 60 lines");

@@ -31,8 +31,8 @@
 #include "tools/verify.c"
 #include "tools/verify_spans.c"
 
-#define GIB	(1ULL << 30)
-#define MIB	(1ULL << 20)
+#define GIB (1ULL << 30)
+#define MIB (1ULL << 20)
 
 static int tap_count;
 
@@ -42,8 +42,7 @@ static inline uint64_t host_page(void)
 	return (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-__attribute__((format(printf, 2, 3)))
-static inline bool ok(bool good, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static inline bool ok(bool good, const char *format, ...)
 {
 	va_list args;
 
@@ -61,8 +60,7 @@ static inline void tap_end(void)
 	printf("1..%d\n", tap_count);
 }
 
-__attribute__((format(printf, 1, 2), noreturn))
-static inline void bail(const char *format, ...)
+__attribute__((format(printf, 1, 2), noreturn)) static inline void bail(const char *format, ...)
 {
 	va_list args;
 
@@ -74,8 +72,7 @@ static inline void bail(const char *format, ...)
 	exit(99);
 }
 
-__attribute__((format(printf, 1, 2)))
-static inline int run_command(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static inline int run_command(const char *format, ...)
 {
 	char command[512];
 	va_list args;
@@ -95,8 +92,7 @@ static inline void preload_shim(char **argv)
 
 	if (getenv("LD_PRELOAD"))
 		return;
-	snprintf(shim, sizeof(shim), "%s/tests/vm/shim/simnic-verbs.so",
-		 build ? build : "build");
+	snprintf(shim, sizeof(shim), "%s/tests/vm/shim/simnic-verbs.so", build ? build : "build");
 	setenv("LD_PRELOAD", shim, 1);
 	execv("/proc/self/exe", argv);
 	bail("cannot start again with %s: %s", shim, strerror(errno));
@@ -104,13 +100,15 @@ static inline void preload_shim(char **argv)
 
 static inline void ground_up(void)
 {
-	if (run_command("modprobe simgpu && modprobe simnic && modprobe mrguard && modprobe mrguard_walk"))
+	if (run_command(
+		    "modprobe simgpu && modprobe simnic && modprobe mrguard && modprobe mrguard_walk"))
 		bail("the modules do not load");
 }
 
 static inline void ground_down(void)
 {
-	ok(!run_command("modprobe -r simnic && modprobe -r simgpu && modprobe -r mrguard_walk && modprobe -r mrguard"),
+	ok(!run_command(
+		   "modprobe -r simnic && modprobe -r simgpu && modprobe -r mrguard_walk && modprobe -r mrguard"),
 	   "nothing keeps the modules from being unloaded");
 }
 
@@ -166,8 +164,11 @@ static inline uint64_t simnic_stat(const char *device, const char *name)
 static inline int make_dmabuf_as(uint32_t flags, const struct mrg_sg *sg, uint32_t count,
 				 uint64_t seg)
 {
-	struct simgpu_create create = { .size = sizeof(create), .flags = flags, .seg = seg,
-					.extents = (uintptr_t)sg, .extents_n = count };
+	struct simgpu_create create = { .size = sizeof(create),
+					.flags = flags,
+					.seg = seg,
+					.extents = (uintptr_t)sg,
+					.extents_n = count };
 	int device = open(SIMGPU_DEVICE, O_RDWR | O_CLOEXEC);
 	int fd = ioctl(device, SIMGPU_IOC_CREATE, &create);
 
@@ -189,8 +190,7 @@ static inline int mapped_read(void *arg, uint64_t offset, void *buf, uint64_t le
 	return 0;
 }
 
-static inline int mapped_write(void *arg, uint64_t offset, const void *buf,
-			       uint64_t length)
+static inline int mapped_write(void *arg, uint64_t offset, const void *buf, uint64_t length)
 {
 	memcpy((char *)arg + offset, buf, length);
 	return 0;
@@ -212,8 +212,7 @@ static inline void own_pages(char *base, const struct verify_span *span)
  * Gigabytes of ordinary memory that take little: one file of 64 MiB again and
  * again, and pages of their own where the test looks.
  */
-static inline void *map_sparse(uint64_t addr, uint64_t size,
-			       const struct verify_spans *spans)
+static inline void *map_sparse(uint64_t addr, uint64_t size, const struct verify_spans *spans)
 {
 	const uint64_t part = 64 * MIB;
 	int file = memfd_create("rest", MFD_CLOEXEC);
@@ -222,8 +221,8 @@ static inline void *map_sparse(uint64_t addr, uint64_t size,
 	if (file < 0 || ftruncate(file, (off_t)part))
 		bail("memfd: %s", strerror(errno));
 	for (uint64_t at = 0; at < size; at += part)
-		if (mmap(base + at, part, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+		if (mmap(base + at, part, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file,
+			 0) == MAP_FAILED)
 			bail("mmap: %s", strerror(errno));
 	close(file);
 	for (size_t i = 0; i < spans->count; i++)
@@ -235,9 +234,8 @@ static inline void *map_sparse(uint64_t addr, uint64_t size,
 }
 
 /* The part of a list of segments that is a range of what they are together. */
-static inline ssize_t segs_range(const struct mrg_seg *all, size_t count,
-				 uint64_t offset, uint64_t length,
-				 struct mrg_seg *segs, size_t cap)
+static inline ssize_t segs_range(const struct mrg_seg *all, size_t count, uint64_t offset,
+				 uint64_t length, struct mrg_seg *segs, size_t cap)
 {
 	size_t n = 0;
 

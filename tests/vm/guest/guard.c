@@ -15,24 +15,22 @@
 
 #include "ground.h"
 
-#define SIZE		(12 * GIB)
-#define IOVA		0x700000000000ULL
+#define SIZE (12 * GIB)
+#define IOVA 0x700000000000ULL
 /* Differs from the DMA addresses in bit 31. */
-#define SAFE_IOVA	0x700080000000ULL
-#define BLOCK		4096u
-#define PLACE		(5 * GIB)	/* repeats what is at 1 GiB */
-#define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			 IBV_ACCESS_REMOTE_READ)
-#define THREADS		64
-#define LOW_LIMIT	250	/* of VMAs, for a while */
+#define SAFE_IOVA 0x700080000000ULL
+#define BLOCK 4096u
+#define PLACE (5 * GIB) /* repeats what is at 1 GiB */
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define THREADS 64
+#define LOW_LIMIT 250 /* of VMAs, for a while */
 
 /* What a program here ends with. */
 enum { BYTES_RIGHT = 0, BYTES_WRONG = 10, REFUSED = 11, BROKEN = 12 };
 
 /* ------------------------------------------------------- the programs */
 
-typedef struct ibv_mr *reg_dmabuf_fn(struct ibv_pd *, uint64_t, size_t, uint64_t, int,
-				     int);
+typedef struct ibv_mr *reg_dmabuf_fn(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int);
 typedef int dereg_fn(struct ibv_mr *);
 
 static struct ibv_context *verbs;
@@ -63,8 +61,8 @@ static int compare(const struct ibv_mr *mr, uint64_t iova, const char *map)
 	};
 	int ret;
 
-	if (!to || rc_open(&a, verbs, pd) || rc_open(&b, verbs, pd) ||
-	    rc_connect(&a, &b.addr) || rc_connect(&b, &a.addr))
+	if (!to || rc_open(&a, verbs, pd) || rc_open(&b, verbs, pd) || rc_connect(&a, &b.addr) ||
+	    rc_connect(&b, &a.addr))
 		return broken("connection");
 	ret = rc_transfer(&a, IBV_WR_RDMA_READ, &pair, 1);
 	rc_close(&a);
@@ -124,8 +122,8 @@ static uint64_t vmas(void)
  * many VMAs that made. */
 static int asks_for_fork(void)
 {
-	char *area = mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *area =
+		mmap(NULL, 64 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t before, after;
 
 	memset(area, 1, 64 * 4096);
@@ -141,8 +139,8 @@ static int asks_for_fork(void)
 /* Fills the address space with VMAs until few are left, then registers. */
 static int runs_out_of_vmas(void)
 {
-	char *area = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *area =
+		mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t left;
 
 	if (open_pd())
@@ -314,27 +312,28 @@ static void a_linked_program(bool truncating)
 	int without = truncating ? BYTES_WRONG : BYTES_RIGHT;
 
 	ok(run(with_shim(""), "linked") == without,
-	   truncating ? "without the guard the bytes are wrong, with status 0"
-		      : "without the guard the bytes are right");
+	   truncating ? "without the guard the bytes are wrong, with status 0" :
+			"without the guard the bytes are right");
 	ok(run(with_shim("mrguard run --json --"), "linked") ==
-	   (truncating ? REFUSED : BYTES_RIGHT),
+		   (truncating ? REFUSED : BYTES_RIGHT),
 	   truncating ? "with it the registration is refused" : "and with it, too");
 	show_log();
 	ok(reported(".[].refused.count") == truncating &&
-	   reported(".[].registered") == (truncating ? 0 : 2) && reported(".[].live") == 0,
+		   reported(".[].registered") == (truncating ? 0 : 2) && reported(".[].live") == 0,
 	   "the report counts what was made and what was refused");
 	if (truncating)
 		ok(logged("refused ibv_reg_dmabuf_mr of 12 GiB .*iova 0x700000000000 .*simnic0.*2\\^32.*truncating.*Register pieces"),
 		   "one line names range, device, page, walk and remedy");
 	ok(run(with_shim("mrguard run --policy=observe --"), "linked") == without &&
-	   logged("ibv_reg_dmabuf_mr of 12 GiB.*DMA-BUF: (wraps|safe)"),
+		   logged("ibv_reg_dmabuf_mr of 12 GiB.*DMA-BUF: (wraps|safe)"),
 	   "observing changes nothing and says what it saw");
 	if (!truncating)
 		return;
 	ok(run(with_shim("mrguard run --policy=allow --"), "linked") == BYTES_WRONG &&
-	   logged("let pass ibv_reg_dmabuf_mr"), "allowing changes nothing and says so");
+		   logged("let pass ibv_reg_dmabuf_mr"),
+	   "allowing changes nothing and says so");
 	ok(run(with_shim("mrguard run --json --"), "safe") == BYTES_RIGHT &&
-	   reported(".[].refused.count") == 0,
+		   reported(".[].refused.count") == 0,
 	   "an iova that differs in bit 31 is safe, and let through");
 }
 
@@ -349,7 +348,7 @@ static void a_program_that_looks_by_name(bool truncating)
 	ok(run("mrguard run --audit=never --", words) == without,
 	   "preloading alone does not see it");
 	ok(run("mrguard run --json --", words) == (truncating ? REFUSED : BYTES_RIGHT) &&
-	   reported(".[].calls.ibv_reg_dmabuf_mr") == 1,
+		   reported(".[].calls.ibv_reg_dmabuf_mr") == 1,
 	   "by name, too, it is %s", truncating ? "refused" : "let through and counted");
 	if (truncating)
 		ok(logged("refused ibv_reg_dmabuf_mr of 12 GiB"), "with the same line");
@@ -359,8 +358,7 @@ static void fork_protection(void)
 {
 	int plain = run("", "fork"), guarded;
 
-	ok(plain == 2, "rdma-core marks pages where the kernel copies them: %d VMAs more",
-	   plain);
+	ok(plain == 2, "rdma-core marks pages where the kernel copies them: %d VMAs more", plain);
 	guarded = run("mrguard run --json --", "fork");
 	ok(guarded == 0 && !run_command("grep -q '\"fork\":\"skipped\"' " LOG),
 	   "the guard skips that, and no VMA is cut");
@@ -372,7 +370,7 @@ static void vma_limit(void)
 		    LOW_LIMIT);
 	ok(run("", "vmas") == BYTES_RIGHT, "20 VMAs before the limit verbs registers");
 	ok(run("mrguard run --", "vmas") == REFUSED &&
-	   logged("refused ibv_reg_mr.*VMAs \\(vm.max_map_count\\)"),
+		   logged("refused ibv_reg_mr.*VMAs \\(vm.max_map_count\\)"),
 	   "the guard refuses, and names the limit");
 	show_log();
 	run_command("cat /tmp/limit >/proc/sys/vm/max_map_count");
@@ -386,7 +384,7 @@ static void hostile_programs(void)
 	   "64 threads that end while others register, and a child");
 	made = reported("[.[].registered] | add");
 	ok(made == 8 * (0 + 1 + 2 + 3 + 4 + 5 + 6 + 7) + 3 &&
-	   reported("[.[].deregistered] | add") == made && reported("length") == 2,
+		   reported("[.[].deregistered] | add") == made && reported("length") == 2,
 	   "all %lld registrations are counted, the child's in its own report", made);
 	ok(run(with_shim("timeout 60 mrguard run --"), "handler") == 0,
 	   "a program registers from a signal handler");
@@ -395,14 +393,19 @@ static void hostile_programs(void)
 
 static void live_status(void)
 {
-	run_command("mrguard run -- /proc/%d/exe holds >/tmp/ready 2>/dev/null & echo $! >/tmp/pid; until grep -q ready /tmp/ready; do sleep 0.1; done",
-		    (int)getpid());
-	ok(!run_command("mrguard run --status=$(cat /tmp/pid) --json | jq -e '.live == 1 and .moment == \"live\"' >&2"),
+	run_command(
+		"mrguard run -- /proc/%d/exe holds >/tmp/ready 2>/dev/null & echo $! >/tmp/pid; until grep -q ready /tmp/ready; do sleep 0.1; done",
+		(int)getpid());
+	ok(!run_command(
+		   "mrguard run --status=$(cat /tmp/pid) --json | jq -e '.live == 1 and .moment == \"live\"' >&2"),
 	   "the status of a process that runs can be asked");
 	/* Where another user can reach it. */
-	run_command("mkdir /tmp/bin && cp -L $MRG_BUILD/mrguard $MRG_BUILD/libmrguard.so.0 /tmp/bin");
-	ok(run_command("setpriv --reuid=65534 --regid=65534 --clear-groups /tmp/bin/mrguard run --status=$(cat /tmp/pid) 2>" LOG) &&
-	   logged("Ask as its user"), "by its own user alone");
+	run_command(
+		"mkdir /tmp/bin && cp -L $MRG_BUILD/mrguard $MRG_BUILD/libmrguard.so.0 /tmp/bin");
+	ok(run_command(
+		   "setpriv --reuid=65534 --regid=65534 --clear-groups /tmp/bin/mrguard run --status=$(cat /tmp/pid) 2>" LOG) &&
+		   logged("Ask as its user"),
+	   "by its own user alone");
 	run_command("kill $(cat /tmp/pid)");
 }
 
@@ -410,11 +413,11 @@ static void without_the_module(void)
 {
 	run_command("modprobe -r mrguard_walk && modprobe -r mrguard");
 	ok(run(with_shim("mrguard run --unknown=refuse --"), "linked") == REFUSED &&
-	   logged("unknown, its DMA addresses are not known: /dev/mrguard"),
+		   logged("unknown, its DMA addresses are not known: /dev/mrguard"),
 	   "without the module it is unknown, and refused where that is wanted");
 	run(with_shim("mrguard run --"), "linked");
 	ok(logged("let pass .*unknown.*Load mrguard.ko") &&
-	   logged("without /dev/mrguard .*conservative"),
+		   logged("without /dev/mrguard .*conservative"),
 	   "else let through, and said");
 	run_command("modprobe mrguard && modprobe mrguard_walk");
 }

@@ -12,17 +12,15 @@
 
 #include "ground.h"
 
-#define ACCESS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-		 IBV_ACCESS_REMOTE_READ)
-#define TURNS	200
-#define ROUNDS	8	/* the best one counts: others use this machine too */
-#define BAR	1.05
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define TURNS 200
+#define ROUNDS 8 /* the best one counts: others use this machine too */
+#define BAR 1.05
 /* Its DMA addresses and this iova differ in bit 31: pages of 2 GiB, no wrap. */
-#define SAFE_IOVA	0x700080000000ULL
+#define SAFE_IOVA 0x700080000000ULL
 
 typedef struct ibv_mr *reg_fn(struct ibv_pd *, void *, size_t, uint64_t, unsigned int);
-typedef struct ibv_mr *reg_dmabuf_fn(struct ibv_pd *, uint64_t, size_t, uint64_t, int,
-				     int);
+typedef struct ibv_mr *reg_dmabuf_fn(struct ibv_pd *, uint64_t, size_t, uint64_t, int, int);
 typedef int dereg_fn(struct ibv_mr *);
 
 /* One way to verbs.  Not ibv_reg_mr(): that calls ibv_reg_mr_iova2() through the
@@ -72,9 +70,9 @@ static double low(double *values, int count)
 static double once(const struct way *way, const struct buffer *b)
 {
 	double start = now_us(), us;
-	struct ibv_mr *mr = b->fd < 0 ?
-		way->reg(pd, b->memory, b->length, (uintptr_t)b->memory, ACCESS) :
-		way->reg_dmabuf(pd, 0, b->length, b->iova, b->fd, ACCESS);
+	struct ibv_mr *mr =
+		b->fd < 0 ? way->reg(pd, b->memory, b->length, (uintptr_t)b->memory, ACCESS) :
+			    way->reg_dmabuf(pd, 0, b->length, b->iova, b->fd, ACCESS);
 
 	us = now_us() - start;
 	if (!mr || way->dereg(mr))
@@ -105,8 +103,7 @@ static void compare(const struct buffer *b, bool has_bar)
 	once(&guarded, b);
 	for (int i = 0; i < ROUNDS && (!i || ratio > BAR); i++) {
 		round_of(b, &p, &g);
-		printf("# %s: plain %.1f us, guarded %.1f us, ratio %.3f\n", b->name, p,
-		       g, g / p);
+		printf("# %s: plain %.1f us, guarded %.1f us, ratio %.3f\n", b->name, p, g, g / p);
 		if (g / p < ratio)
 			ratio = g / p;
 	}
@@ -118,8 +115,7 @@ static void compare_memory(const char *name, uint64_t length, bool has_bar)
 {
 	struct buffer b = { .name = name, .fd = -1, .length = length };
 
-	b.memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	b.memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(b.memory, 1, length);
 	compare(&b, has_bar);
 	munmap(b.memory, length);
@@ -180,8 +176,7 @@ static struct way plain_way(void)
 		bail("%s", dlerror());
 	return (struct way){
 		.reg = (reg_fn *)dlvsym(core, "ibv_reg_mr_iova2", "IBVERBS_1.8"),
-		.reg_dmabuf = (reg_dmabuf_fn *)dlvsym(dmabuf, "ibv_reg_dmabuf_mr",
-						      "IBVERBS_1.12"),
+		.reg_dmabuf = (reg_dmabuf_fn *)dlvsym(dmabuf, "ibv_reg_dmabuf_mr", "IBVERBS_1.12"),
 		.dereg = (dereg_fn *)dlvsym(core, "ibv_dereg_mr", "IBVERBS_1.1"),
 	};
 }

@@ -99,9 +99,17 @@ static void descriptors_of_every_other_kind_are_told_apart(void **state)
 	assert_int_equal(pipe(pipes), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	const int fds[] = {
-		open("/dev/null", O_RDWR), open("/proc/self/maps", O_RDONLY), open("/", O_RDONLY),
-		memfd_create("m", 0), epoll_create1(0), eventfd(0, 0), pipes[0], pair[0],
-		(int)syscall(SYS_pidfd_open, getpid(), 0), dup(mrguard), dup(simgpu),
+		open("/dev/null", O_RDWR),
+		open("/proc/self/maps", O_RDONLY),
+		open("/", O_RDONLY),
+		memfd_create("m", 0),
+		epoll_create1(0),
+		eventfd(0, 0),
+		pipes[0],
+		pair[0],
+		(int)syscall(SYS_pidfd_open, getpid(), 0),
+		dup(mrguard),
+		dup(simgpu),
 	};
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
@@ -134,12 +142,26 @@ static const struct {
 	uint64_t bytes;
 	uint64_t pages;
 } extremes[] = {
-	{ 0, 0 }, { 1, 0 }, { -1ULL, 1 }, { 0, 1 }, { 1, 1 }, { 1ULL << 31, 0 },
-	{ (1ULL << 32) - 1, 0 }, { 1ULL << 32, 0 }, { 12 * GIB - 1, 0 }, { 12 * GIB, 0 },
-	{ 12 * GIB + 1, 0 }, { 1ULL << 47, 0 }, { 1ULL << 63, -1ULL }, { 1ULL << 63, 0 },
-	{ -1ULL, -1ULL }, { 0, -1ULL }, { UINT64_MAX - 1, 0 }, { UINT64_MAX, 0 },
+	{ 0, 0 },
+	{ 1, 0 },
+	{ -1ULL, 1 },
+	{ 0, 1 },
+	{ 1, 1 },
+	{ 1ULL << 31, 0 },
+	{ (1ULL << 32) - 1, 0 },
+	{ 1ULL << 32, 0 },
+	{ 12 * GIB - 1, 0 },
+	{ 12 * GIB, 0 },
+	{ 12 * GIB + 1, 0 },
+	{ 1ULL << 47, 0 },
+	{ 1ULL << 63, -1ULL },
+	{ 1ULL << 63, 0 },
+	{ -1ULL, -1ULL },
+	{ 0, -1ULL },
+	{ UINT64_MAX - 1, 0 },
+	{ UINT64_MAX, 0 },
 };
-#define EXTREMES	(sizeof(extremes) / sizeof(extremes[0]))
+#define EXTREMES (sizeof(extremes) / sizeof(extremes[0]))
 
 static uint64_t extreme(uint64_t i)
 {
@@ -205,7 +227,8 @@ static void counts_near_the_end_of_their_type_give_what_there_is(void **state)
 /* Whatever the bitmap, a page is one of it or none, and the walk ends. */
 static void any_bitmap_of_page_sizes_is_survived(void **state)
 {
-	const struct mrg_ioc_run runs[] = { { 0, 4 * GIB - PAGE }, { -(1ULL << 40), 4 * GIB - PAGE },
+	const struct mrg_ioc_run runs[] = { { 0, 4 * GIB - PAGE },
+					    { -(1ULL << 40), 4 * GIB - PAGE },
 					    { 1ULL << 63, 12345 } };
 	uint64_t seed = 7, length = 2 * (4 * GIB - PAGE) + 12345;
 
@@ -214,14 +237,15 @@ static void any_bitmap_of_page_sizes_is_survived(void **state)
 		struct mrg_ioc_blocks arg = blocks_of(runs, 3, 0, 0);
 		int ret;
 
-		arg.pgsz_bitmap = 1ULL << random_below(&seed, 64) | 1ULL << random_below(&seed, 64) |
-				  1ULL << random_below(&seed, 64);
+		arg.pgsz_bitmap = 1ULL << random_below(&seed, 64) |
+				  1ULL << random_below(&seed, 64) | 1ULL << random_below(&seed, 64);
 		/* Small pages alone would walk for long: those above 2^20 do. */
 		arg.pgsz_bitmap &= ~((1ULL << 20) - 1);
 		arg.offset = random_below(&seed, length);
 		arg.length = 1 + random_below(&seed, length - arg.offset);
-		arg.iova = arg.offset + (random_below(&seed, 1ULL << 40) << random_below(&seed, 24)
-					 & ~(PAGE - 1));
+		arg.iova =
+			arg.offset +
+			(random_below(&seed, 1ULL << 40) << random_below(&seed, 24) & ~(PAGE - 1));
 		ret = call(MRG_IOC_BLOCKS, &arg);
 		if (arg.iova + arg.length <= arg.iova)
 			assert_int_equal(ret, -EINVAL);
@@ -251,7 +275,8 @@ static void buffers_that_cannot_be_written_give_efault(void **state)
 	int fd = make_of_pages(65536);
 	uint8_t *none = room(4 * MIB, PROT_NONE), *const_ = room(4 * MIB, PROT_READ);
 	uint8_t *half = room(4 * MIB, PROT_READ | PROT_WRITE);
-	void *const bad[] = { none, const_, half + 3 * MIB / 4, NULL, (void *)(1ULL << 63), (void *)-PAGE };
+	void *const bad[] = { none,	    const_, half + 3 * MIB / 4, NULL, (void *)(1ULL << 63),
+			      (void *)-PAGE };
 
 	(void)state;
 	assert_int_equal(mprotect(half + MIB, 3 * MIB, PROT_NONE), 0);
@@ -265,7 +290,7 @@ static void buffers_that_cannot_be_written_give_efault(void **state)
 		blocks.blocks_cap = 1 << 20;
 		assert_int_equal(call(MRG_IOC_BLOCKS, &blocks), -EFAULT);
 		if (bad[i] == const_)
-			continue;	/* zero lengths: a list can be read and is none */
+			continue; /* zero lengths: a list can be read and is none */
 		list = blocks_of(bad[i], 65536, 0, PAGE);
 		if (bad[i] == half + 3 * MIB / 4)
 			for (uint64_t k = 0; k < MIB / 4 / 16; k++)
@@ -294,7 +319,8 @@ static void *flip(void *arg)
 /* The structure changes while it is read: any answer will do, but one of ours. */
 static void a_structure_that_changes_meanwhile_does_no_harm(void **state)
 {
-	static const unsigned long cmds[] = { MRG_IOC_INFO, MRG_IOC_LAYOUT, MRG_IOC_BLOCKS, MRG_IOC_VMA };
+	static const unsigned long cmds[] = { MRG_IOC_INFO, MRG_IOC_LAYOUT, MRG_IOC_BLOCKS,
+					      MRG_IOC_VMA };
 	void *shared = room(PAGE, PROT_READ | PROT_WRITE);
 	int fd = make_buffer("1G,fake");
 	uint64_t until = now_ns() + (full ? 20 : 2) * 1000000000ULL;
@@ -404,7 +430,9 @@ static void exporters_that_fail_leave_nothing(void **state)
 	before = kernel_memory();
 	for (int i = 0; i < (full ? 5000 : 400); i++) {
 		static const char *const specs[] = {
-			"12G,fake,fail=12", "12G,fake,fail=19", "12G,fake,fail=524,failattach",
+			"12G,fake,fail=12",
+			"12G,fake,fail=19",
+			"12G,fake,fail=524,failattach",
 			"12G,fake,fail=5:1",
 		};
 		int fd = make_buffer(specs[i % 4]);
@@ -412,8 +440,10 @@ static void exporters_that_fail_leave_nothing(void **state)
 		struct mrg_ioc_blocks blocks = dmabuf_blocks(fd);
 		int first = call(MRG_IOC_LAYOUT, &arg), second = call(MRG_IOC_BLOCKS, &blocks);
 
-		assert_int_equal(first, i % 4 == 0 ? -ENOMEM : i % 4 == 1 ? -ENODEV :
-				 i % 4 == 2 ? -524 : -EFAULT);
+		assert_int_equal(first, i % 4 == 0 ? -ENOMEM :
+					i % 4 == 1 ? -ENODEV :
+					i % 4 == 2 ? -524 :
+						     -EFAULT);
 		assert_int_equal(second, i % 4 == 3 ? -EIO : first);
 		close(fd);
 	}
@@ -474,7 +504,7 @@ static void look_for_ever(int fd, int kind)
 		struct mrg_ioc_blocks blocks = dmabuf_blocks(fd);
 		struct mrg_ioc_blocks list = blocks_of(runs, 4096, 0, 4096 * 16 * MIB);
 
-		list.pgsz_bitmap = PAGE;	/* all 2^24 blocks */
+		list.pgsz_bitmap = PAGE; /* all 2^24 blocks */
 		if (kind == 0)
 			call(MRG_IOC_LAYOUT, &layout);
 		else if (kind == 1)
@@ -657,8 +687,10 @@ static void kept_memory_would_be_seen(void **state)
 {
 	struct simgpu_extent *extents = room(8192 * sizeof(*extents), PROT_READ | PROT_WRITE);
 	struct simgpu_create create = {
-		.size = sizeof(create), .flags = SIMGPU_FAKE,
-		.extents = (uintptr_t)extents, .extents_n = 8192,
+		.size = sizeof(create),
+		.flags = SIMGPU_FAKE,
+		.extents = (uintptr_t)extents,
+		.extents_n = 8192,
 	};
 	uint64_t before = kernel_memory();
 	int fds[64];

@@ -10,10 +10,10 @@
  * The IOMMU's addresses start on a multiple of the buffer's size rounded up to
  * a power of two, here 8 GiB; this address agrees with that to bit 32 alone.
  */
-#define ADDR	0x700100000000ULL
-#define SIZE	(5 * GIB)
-#define BLOCKS	48
-#define BLOCK	65536
+#define ADDR 0x700100000000ULL
+#define SIZE (5 * GIB)
+#define BLOCKS 48
+#define BLOCK 65536
 
 static struct pair_shared *sh;
 static struct verify_spans spans;
@@ -30,8 +30,9 @@ static void look(void *arg, enum verify_way way, const struct verify_span *span,
 
 static bool run(enum pair_by by, char *memory)
 {
-	const struct pair_job job = { .fd = -1, .map = memory, .size = SIZE,
-				      .iova = ADDR, .by = by, .spans = &spans };
+	const struct pair_job job = {
+		.fd = -1, .map = memory, .size = SIZE, .iova = ADDR, .by = by, .spans = &spans
+	};
 
 	*first_bad = UINT64_MAX;
 	if (pair_run(&job, sh, look, NULL)) {
@@ -52,7 +53,8 @@ int main(int argc, char **argv)
 	preload_shim(argv);
 	ground_up();
 	sh = pair_shared_make();
-	first_bad = mmap(NULL, sizeof(*first_bad), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	first_bad = mmap(NULL, sizeof(*first_bad), PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (verify_spans_make(&spans, SIZE, ADDR, BLOCKS, BLOCK))
 		bail("no memory");
 	memory = map_sparse(ADDR, SIZE, &spans);

@@ -10,11 +10,10 @@
  * Every field at its natural alignment and none left out: then there is no
  * padding, and 32-bit callers have the same layout.
  */
-#define AT(type, field, offset) \
+#define AT(type, field, offset)                                                     \
 	_Static_assert(offsetof(struct type, field) == (offset), #type "." #field); \
 	_Static_assert(!((offset) % sizeof(((struct type *)0)->field)), #type "." #field)
-#define SIZE(type, size) \
-	_Static_assert(sizeof(struct type) == (size) && !((size) % 8), #type)
+#define SIZE(type, size) _Static_assert(sizeof(struct type) == (size) && !((size) % 8), #type)
 
 AT(mrg_ioc_info, size, 0);
 AT(mrg_ioc_info, flags, 4);
@@ -102,11 +101,12 @@ AT(mrg_ioc_vma, page_size, 120);
 SIZE(mrg_ioc_vma, 128);
 
 _Static_assert(_IOC_NR(MRG_IOC_INFO) == 0 && _IOC_NR(MRG_IOC_LAYOUT) == 1 &&
-	       _IOC_NR(MRG_IOC_BLOCKS) == 2 && _IOC_NR(MRG_IOC_VMA) == 3, "numbers stay");
+		       _IOC_NR(MRG_IOC_BLOCKS) == 2 && _IOC_NR(MRG_IOC_VMA) == 3,
+	       "numbers stay");
 
 /* ---- what holds for every call ------------------------------------------- */
 
-static int buffer = -1;	/* 12 GiB at 4 GiB, invented */
+static int buffer = -1; /* 12 GiB at 4 GiB, invented */
 static struct mrg_ioc_run one_run = { 0x100000000, 64 * KIB };
 
 static struct mrg_ioc_info good_info(void)
@@ -133,9 +133,9 @@ struct door {
 	const char *name;
 	unsigned long cmd;
 	uint32_t size;
-	size_t flags;		/* where flags and reserved fields are */
+	size_t flags; /* where flags and reserved fields are */
 	size_t reserved;
-	size_t first_out;	/* where the output begins that every call writes */
+	size_t first_out; /* where the output begins that every call writes */
 };
 
 static const struct door doors[] = {
@@ -180,10 +180,12 @@ static void every_call_works_with_a_good_structure(void **state)
 	union any arg;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		fill_good(d, &arg);
-		expect(d, &arg, 0);
-	}
+	for
+		EACH_DOOR(d)
+		{
+			fill_good(d, &arg);
+			expect(d, &arg, 0);
+		}
 }
 
 static void a_size_too_small_for_flags_is_refused(void **state)
@@ -191,13 +193,15 @@ static void a_size_too_small_for_flags_is_refused(void **state)
 	union any arg;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		for (uint32_t size = 0; size < 8; size++) {
-			fill_good(d, &arg);
-			arg.size = size;
-			expect(d, &arg, -EINVAL);
+	for
+		EACH_DOOR(d)
+		{
+			for (uint32_t size = 0; size < 8; size++) {
+				fill_good(d, &arg);
+				arg.size = size;
+				expect(d, &arg, -EINVAL);
+			}
 		}
-	}
 }
 
 static void a_longer_structure_with_a_zero_tail_is_taken_and_its_tail_left_alone(void **state)
@@ -205,14 +209,16 @@ static void a_longer_structure_with_a_zero_tail_is_taken_and_its_tail_left_alone
 	union any arg;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		fill_good(d, &arg);
-		arg.size = PAGE;
-		memset(arg.bytes + PAGE, 0xa5, PAGE);
-		expect(d, &arg, 0);
-		for (size_t i = d->size; i < 2 * PAGE; i++)
-			assert_int_equal(arg.bytes[i], i < PAGE ? 0 : 0xa5);
-	}
+	for
+		EACH_DOOR(d)
+		{
+			fill_good(d, &arg);
+			arg.size = PAGE;
+			memset(arg.bytes + PAGE, 0xa5, PAGE);
+			expect(d, &arg, 0);
+			for (size_t i = d->size; i < 2 * PAGE; i++)
+				assert_int_equal(arg.bytes[i], i < PAGE ? 0 : 0xa5);
+		}
 }
 
 static void a_longer_structure_with_any_other_tail_is_refused(void **state)
@@ -220,16 +226,18 @@ static void a_longer_structure_with_any_other_tail_is_refused(void **state)
 	union any arg;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		const size_t places[] = { d->size, d->size + 7, d->size + 8, PAGE - 1 };
+	for
+		EACH_DOOR(d)
+		{
+			const size_t places[] = { d->size, d->size + 7, d->size + 8, PAGE - 1 };
 
-		for (int i = 0; i < 4; i++) {
-			fill_good(d, &arg);
-			arg.size = PAGE;
-			arg.bytes[places[i]] = 1;
-			expect(d, &arg, -E2BIG);
+			for (int i = 0; i < 4; i++) {
+				fill_good(d, &arg);
+				arg.size = PAGE;
+				arg.bytes[places[i]] = 1;
+				expect(d, &arg, -E2BIG);
+			}
 		}
-	}
 }
 
 static void a_structure_of_more_than_a_page_is_refused(void **state)
@@ -238,13 +246,15 @@ static void a_structure_of_more_than_a_page_is_refused(void **state)
 	union any arg;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		for (int i = 0; i < 4; i++) {
-			fill_good(d, &arg);
-			arg.size = sizes[i];
-			expect(d, &arg, -E2BIG);
+	for
+		EACH_DOOR(d)
+		{
+			for (int i = 0; i < 4; i++) {
+				fill_good(d, &arg);
+				arg.size = sizes[i];
+				expect(d, &arg, -E2BIG);
+			}
 		}
-	}
 }
 
 /* Where the cut takes away what a call cannot do without, it says so. */
@@ -253,18 +263,20 @@ static void a_shorter_structure_is_read_as_zeroes_and_not_written_beyond(void **
 	union any arg, before;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		for (uint32_t size = 8; size <= d->size; size++) {
-			fill_good(d, &arg);
-			arg.size = size;
-			memset(arg.bytes + size, 0xff, d->size - size);
-			before = arg;
-			if (call(d->cmd, &arg))
-				assert_true(size < d->first_out);
-			assert_memory_equal(arg.bytes + size, before.bytes + size,
-					    sizeof(arg) - size);
+	for
+		EACH_DOOR(d)
+		{
+			for (uint32_t size = 8; size <= d->size; size++) {
+				fill_good(d, &arg);
+				arg.size = size;
+				memset(arg.bytes + size, 0xff, d->size - size);
+				before = arg;
+				if (call(d->cmd, &arg))
+					assert_true(size < d->first_out);
+				assert_memory_equal(arg.bytes + size, before.bytes + size,
+						    sizeof(arg) - size);
+			}
 		}
-	}
 }
 
 static void undefined_flags_are_refused_one_by_one(void **state)
@@ -272,15 +284,17 @@ static void undefined_flags_are_refused_one_by_one(void **state)
 	union any arg;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		for (int bit = d->cmd == MRG_IOC_INFO ? 0 : 1; bit < 32; bit++) {
-			uint32_t flags = 1U << bit;
+	for
+		EACH_DOOR(d)
+		{
+			for (int bit = d->cmd == MRG_IOC_INFO ? 0 : 1; bit < 32; bit++) {
+				uint32_t flags = 1U << bit;
 
-			fill_good(d, &arg);
-			memcpy(arg.bytes + d->flags, &flags, sizeof(flags));
-			expect(d, &arg, -EINVAL);
+				fill_good(d, &arg);
+				memcpy(arg.bytes + d->flags, &flags, sizeof(flags));
+				expect(d, &arg, -EINVAL);
+			}
 		}
-	}
 }
 
 static void reserved_fields_must_be_zero(void **state)
@@ -288,13 +302,15 @@ static void reserved_fields_must_be_zero(void **state)
 	union any arg;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		for (size_t byte = 0; byte < 4; byte++) {
-			fill_good(d, &arg);
-			arg.bytes[d->reserved + byte] = 1;
-			expect(d, &arg, -EINVAL);
+	for
+		EACH_DOOR(d)
+		{
+			for (size_t byte = 0; byte < 4; byte++) {
+				fill_good(d, &arg);
+				arg.bytes[d->reserved + byte] = 1;
+				expect(d, &arg, -EINVAL);
+			}
 		}
-	}
 	fill_good(&doors[1], &arg);
 	arg.layout.importer.reserved = 1;
 	expect(&doors[1], &arg, -EINVAL);
@@ -303,43 +319,49 @@ static void reserved_fields_must_be_zero(void **state)
 /* Flush against a page that is not there: one byte too many read or written faults. */
 static void nothing_beyond_the_structure_is_touched(void **state)
 {
-	uint8_t *two = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *two =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	union any arg;
 
 	(void)state;
 	assert_ptr_not_equal(two, MAP_FAILED);
 	mprotect(two + PAGE, PAGE, PROT_NONE);
-	for EACH_DOOR(d) {
-		fill_good(d, &arg);
-		memcpy(two + PAGE - d->size, &arg, d->size);
-		expect(d, two + PAGE - d->size, 0);
-		arg.size = d->size + 8;
-		memcpy(two + PAGE - d->size, &arg, d->size);
-		expect(d, two + PAGE - d->size, -EFAULT);
-		expect(d, two + PAGE - 2, -EFAULT);
-	}
+	for
+		EACH_DOOR(d)
+		{
+			fill_good(d, &arg);
+			memcpy(two + PAGE - d->size, &arg, d->size);
+			expect(d, two + PAGE - d->size, 0);
+			arg.size = d->size + 8;
+			memcpy(two + PAGE - d->size, &arg, d->size);
+			expect(d, two + PAGE - d->size, -EFAULT);
+			expect(d, two + PAGE - 2, -EFAULT);
+		}
 	munmap(two, 2 * PAGE);
 }
 
 static void a_structure_that_cannot_be_read_or_written_gives_efault(void **state)
 {
-	uint8_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *page =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	union any arg;
 
 	(void)state;
 	assert_ptr_not_equal(page, MAP_FAILED);
-	for EACH_DOOR(d) {
-		mprotect(page, PAGE, PROT_READ | PROT_WRITE);
-		fill_good(d, &arg);
-		memcpy(page, &arg, d->size);
-		mprotect(page, PAGE, PROT_READ);
-		expect(d, page, -EFAULT);
-		assert_memory_equal(page, &arg, d->size);
-		mprotect(page, PAGE, PROT_NONE);
-		expect(d, page, -EFAULT);
-		expect(d, NULL, -EFAULT);
-		expect(d, (void *)-PAGE, -EFAULT);
-	}
+	for
+		EACH_DOOR(d)
+		{
+			mprotect(page, PAGE, PROT_READ | PROT_WRITE);
+			fill_good(d, &arg);
+			memcpy(page, &arg, d->size);
+			mprotect(page, PAGE, PROT_READ);
+			expect(d, page, -EFAULT);
+			assert_memory_equal(page, &arg, d->size);
+			mprotect(page, PAGE, PROT_NONE);
+			expect(d, page, -EFAULT);
+			expect(d, NULL, -EFAULT);
+			expect(d, (void *)-PAGE, -EFAULT);
+		}
 	munmap(page, PAGE);
 }
 
@@ -348,11 +370,15 @@ static void the_size_in_a_command_does_not_matter_and_its_type_does(void **state
 	union any arg;
 
 	(void)state;
-	for EACH_DOOR(d) {
-		fill_good(d, &arg);
-		assert_int_equal(call(_IOWR(MRG_IOC_TYPE, _IOC_NR(d->cmd), uint64_t), &arg), 0);
-		assert_int_equal(call(_IOWR('x', _IOC_NR(d->cmd), uint64_t), &arg), -ENOTTY);
-	}
+	for
+		EACH_DOOR(d)
+		{
+			fill_good(d, &arg);
+			assert_int_equal(call(_IOWR(MRG_IOC_TYPE, _IOC_NR(d->cmd), uint64_t), &arg),
+					 0);
+			assert_int_equal(call(_IOWR('x', _IOC_NR(d->cmd), uint64_t), &arg),
+					 -ENOTTY);
+		}
 	for (unsigned int nr = 4; nr < 256; nr++)
 		assert_int_equal(call(_IOWR(MRG_IOC_TYPE, nr, uint64_t), &arg), -ENOTTY);
 }
@@ -366,8 +392,10 @@ static int call32(unsigned long cmd, void *low)
 {
 	int ret;
 
-	__asm__ volatile("int $0x80" : "=a"(ret) : "a"(54 /* ioctl */), "b"(mrguard),
-			 "c"((uint32_t)cmd), "d"((uint32_t)(uintptr_t)low)
+	__asm__ volatile("int $0x80"
+			 : "=a"(ret)
+			 : "a"(54 /* ioctl */), "b"(mrguard), "c"((uint32_t)cmd),
+			   "d"((uint32_t)(uintptr_t)low)
 			 : "memory", "r8", "r9", "r10", "r11");
 	return ret;
 }
@@ -375,19 +403,22 @@ static int call32(unsigned long cmd, void *low)
 static void a_32_bit_caller_gets_the_same(void **state)
 {
 	union any *low = mmap(NULL, sizeof(*low), PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0), arg;
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0),
+		  arg;
 
 	(void)state;
 	assert_ptr_not_equal(low, MAP_FAILED);
-	for EACH_DOOR(d) {
-		fill_good(d, &arg);
-		*low = arg;
-		expect(d, &arg, 0);
-		assert_int_equal(call32(d->cmd, low), 0);
-		if (d->cmd == MRG_IOC_LAYOUT)
-			low->layout.map_ns = arg.layout.map_ns;
-		assert_memory_equal(low, &arg, d->size);
-	}
+	for
+		EACH_DOOR(d)
+		{
+			fill_good(d, &arg);
+			*low = arg;
+			expect(d, &arg, 0);
+			assert_int_equal(call32(d->cmd, low), 0);
+			if (d->cmd == MRG_IOC_LAYOUT)
+				low->layout.map_ns = arg.layout.map_ns;
+			assert_memory_equal(low, &arg, d->size);
+		}
 	munmap(low, sizeof(*low));
 }
 #endif
@@ -473,7 +504,8 @@ static void mrguard_walk_comes_and_goes_while_it_is_asked(void **state)
 	(void)state;
 	stop = 0;
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, ask_for_blocks, &failures[i]), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_for_blocks, &failures[i]),
+				 0);
 	for (int i = 0; i < rounds; i++) {
 		int ret = unload("mrguard_walk");
 
@@ -511,7 +543,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_call_works_with_a_good_structure),
 		cmocka_unit_test(a_size_too_small_for_flags_is_refused),
-		cmocka_unit_test(a_longer_structure_with_a_zero_tail_is_taken_and_its_tail_left_alone),
+		cmocka_unit_test(
+			a_longer_structure_with_a_zero_tail_is_taken_and_its_tail_left_alone),
 		cmocka_unit_test(a_longer_structure_with_any_other_tail_is_refused),
 		cmocka_unit_test(a_structure_of_more_than_a_page_is_refused),
 		cmocka_unit_test(a_shorter_structure_is_read_as_zeroes_and_not_written_beyond),

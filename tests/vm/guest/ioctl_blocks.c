@@ -15,19 +15,38 @@ struct row {
 	uint64_t truncated[12];
 };
 
-#define PAST	2	/* of this row iova and address are a page further */
+#define PAST 2 /* of this row iova and address are a page further */
 
 static const struct row rows[] = {
-	{ 0x700000000000, 0x100000000, 1ULL << 32, 3, 2, 1ULL << 32,
+	{ 0x700000000000,
+	  0x100000000,
+	  1ULL << 32,
+	  3,
+	  2,
+	  1ULL << 32,
 	  { 0x100000000, 0x100000000, 0x100000000 } },
-	{ 0x700200000000, 0x400000000, 1ULL << 33, 2, 1, 1ULL << 33,
-	  { 0x400000000, 0x400000000 } },
-	{ 0x700000000000, 0x100000000, 1ULL << 32, 4, 2, 2ULL << 32,
+	{ 0x700200000000, 0x400000000, 1ULL << 33, 2, 1, 1ULL << 33, { 0x400000000, 0x400000000 } },
+	{ 0x700000000000,
+	  0x100000000,
+	  1ULL << 32,
+	  4,
+	  2,
+	  2ULL << 32,
 	  { 0x100000000, 0x200000000, 0x200000000, 0x200000000 } },
 	{ 0x700100000000, 0x100000000, 1ULL << 34, 1, 0, UINT64_MAX, { 0 } },
-	{ 0x700080000000, 0x100000000, 1ULL << 31, 6, 0, UINT64_MAX,
+	{ 0x700080000000,
+	  0x100000000,
+	  1ULL << 31,
+	  6,
+	  0,
+	  UINT64_MAX,
 	  { 0x100000000, 0x180000000, 0x200000000, 0x280000000, 0x300000000, 0x380000000 } },
-	{ 0x700300000000, 0x340000000, 1ULL << 30, 12, 0, UINT64_MAX,
+	{ 0x700300000000,
+	  0x340000000,
+	  1ULL << 30,
+	  12,
+	  0,
+	  UINT64_MAX,
 	  { 0x340000000, 0x380000000, 0x3c0000000, 0x400000000, 0x440000000, 0x480000000,
 	    0x4c0000000, 0x500000000, 0x540000000, 0x580000000, 0x5c0000000, 0x600000000 } },
 };
@@ -57,8 +76,9 @@ static void expect_row(const struct row *row, const struct mrg_ioc_blocks *got,
 	assert_int_equal(got->first_wrong, wrong ? row->first_wrong : UINT64_MAX);
 	assert_int_equal(got->info, 0);
 	for (uint32_t i = 0; i < row->blocks; i++)
-		assert_int_equal(blocks[i], truncating() ? row->truncated[i] :
-				 (row->addr & ~(row->page - 1)) + i * row->page);
+		assert_int_equal(blocks[i], truncating() ?
+						    row->truncated[i] :
+						    (row->addr & ~(row->page - 1)) + i * row->page);
 }
 
 static void the_kernel_gives_the_six_rows_for_a_list(void **state)
@@ -108,7 +128,8 @@ static void cases_worked_out_by_hand_come_out(void **state)
 					   { 0x1100000000 - PAGE, 4 * GIB - PAGE },
 					   { 0x1200000000 - 2 * PAGE, 2 * PAGE } };
 	const struct mrg_ioc_run small = { 15 * PAGE, 7 * PAGE };
-	const struct mrg_ioc_run five[] = { { 0x1000200000, 2 * GIB }, { 0x1080200000, 2 * GIB },
+	const struct mrg_ioc_run five[] = { { 0x1000200000, 2 * GIB },
+					    { 0x1080200000, 2 * GIB },
 					    { 0x1100200000, GIB } };
 	struct mrg_ioc_blocks arg = blocks_of(odd, 3, 0x7f0000000000, 8 * GIB);
 
@@ -137,7 +158,8 @@ static void cases_worked_out_by_hand_come_out(void **state)
 
 static void a_part_of_a_list_is_walked_as_its_own_list_would_be(void **state)
 {
-	const struct mrg_ioc_run runs[] = { { 0x100000000, 8 * MIB }, { 0x200000000, 8 * MIB },
+	const struct mrg_ioc_run runs[] = { { 0x100000000, 8 * MIB },
+					    { 0x200000000, 8 * MIB },
 					    { 0x300000000, 8 * MIB } };
 	uint64_t blocks[8];
 	struct mrg_ioc_blocks arg = blocks_of(runs, 3, 0x7f0000600000, 12 * MIB);
@@ -220,13 +242,15 @@ static void lists_that_are_none_are_refused(void **state)
 	struct mrg_ioc_blocks ok = blocks_of(runs, 2, 0x100000000, 4 * PAGE), arg;
 
 	(void)state;
-#define LIST(a0, l0, a1, l1) do { \
+#define LIST(a0, l0, a1, l1)                                  \
+	do {                                                  \
 		runs[0] = (struct mrg_ioc_run){ (a0), (l0) }; \
 		runs[1] = (struct mrg_ioc_run){ (a1), (l1) }; \
 	} while (0)
-#define REFUSED(field, value, err) do { \
-		arg = ok; \
-		arg.field = (value); \
+#define REFUSED(field, value, err)                                    \
+	do {                                                          \
+		arg = ok;                                             \
+		arg.field = (value);                                  \
 		assert_int_equal(call(MRG_IOC_BLOCKS, &arg), -(err)); \
 	} while (0)
 	LIST(0x100000000, 2 * PAGE, 0x200000000, 2 * PAGE);

@@ -85,7 +85,8 @@ static void a_layout_says_how_the_importer_is_translated(void **state)
 	int fd = make_buffer("12G,fake");
 
 	(void)state;
-	assert_int_equal(mrg_dev_layout(dev, fd, &nic, 0x700000000100, 3 * GIB + 0x100, 0, 0, &layout), 0);
+	assert_int_equal(
+		mrg_dev_layout(dev, fd, &nic, 0x700000000100, 3 * GIB + 0x100, 0, 0, &layout), 0);
 	assert_int_equal(layout.count, 1);
 	assert_int_equal(layout.start, 3 * GIB);
 	assert_int_equal(layout.sg[0].addr, 7 * GIB);
@@ -93,8 +94,9 @@ static void a_layout_says_how_the_importer_is_translated(void **state)
 	assert_int_equal(layout.entries, 5);
 	assert_int_equal(layout.dmabuf_size, 12 * GIB);
 	assert_int_equal(layout.max_seg_size, 2 * GIB);
-	assert_int_equal(layout.iommu, machine_is("iommu") ? MRG_IOMMU_MODE_TRANSLATED :
-			 machine_is("passthrough") ? MRG_IOMMU_MODE_IDENTITY : MRG_IOMMU_MODE_NONE);
+	assert_int_equal(layout.iommu, machine_is("iommu")	 ? MRG_IOMMU_MODE_TRANSLATED :
+				       machine_is("passthrough") ? MRG_IOMMU_MODE_IDENTITY :
+								   MRG_IOMMU_MODE_NONE);
 	assert_false(layout.equivalent);
 	assert_string_equal(layout.exporter, "simgpu");
 	mrg_layout_release(&layout);
@@ -164,8 +166,8 @@ static void *swap_buffers(void *arg)
 /* Another buffer behind the same descriptor is what a buffer that moved looks like. */
 static void a_buffer_that_moves_gives_one_state_or_eagain(void **state)
 {
-	struct swap s = { make_buffer("4K,fake"), { make_buffer("4M@4G,seg=4K,fake"),
-						    make_buffer("8M@64G,seg=4K,fake") } };
+	struct swap s = { make_buffer("4K,fake"),
+			  { make_buffer("4M@4G,seg=4K,fake"), make_buffer("8M@64G,seg=4K,fake") } };
 	pthread_t thread;
 	int whole = 0;
 
@@ -184,7 +186,8 @@ static void a_buffer_that_moves_gives_one_state_or_eagain(void **state)
 		assert_int_equal(l.count, l.entries);
 		assert_int_equal(l.dmabuf_size, l.count * 4 * KIB);
 		for (size_t k = 0; k < l.count; k++)
-			assert_int_equal(l.sg[k].addr, (l.count == 1024 ? 4 * GIB : 64 * GIB) + k * 4 * KIB);
+			assert_int_equal(l.sg[k].addr,
+					 (l.count == 1024 ? 4 * GIB : 64 * GIB) + k * 4 * KIB);
 		mrg_layout_release(&l);
 	}
 	stop = 1;
@@ -221,7 +224,8 @@ static void long_runs_are_walked_as_entries(void **state)
 
 	(void)state;
 	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0x700080000000, 0, 12 * GIB, ~(PAGE - 1), 0,
-					addrs, 6, &got), 6);
+					addrs, 6, &got),
+			 6);
 	assert_int_equal(got.page_size, 2 * GIB);
 	assert_int_equal(got.total_blocks, 6);
 	assert_int_equal(got.wrong, 0);
@@ -243,7 +247,8 @@ static void more_block_addresses_than_one_call_gives_come_in_one_piece(void **st
 	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0, 0, 6 * GIB, PAGE, 0, addrs, n, &got), n);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(addrs[i], run.addr + i * PAGE);
-	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0, 0, 6 * GIB, PAGE, n - 3, addrs, n, &got), 3);
+	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0, 0, 6 * GIB, PAGE, n - 3, addrs, n, &got),
+			 3);
 	assert_int_equal(addrs[0], run.addr + (n - 3) * PAGE);
 	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0, 0, 6 * GIB, PAGE, 0, NULL, n, &got), 0);
 	assert_int_equal(got.total_blocks, n);
@@ -256,7 +261,8 @@ static void too_many_blocks_leave_page_and_total(void **state)
 	struct mrg_kernel_blocks got;
 
 	(void)state;
-	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0, 0, run.len, PAGE, 0, NULL, 0, &got), -EOVERFLOW);
+	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0, 0, run.len, PAGE, 0, NULL, 0, &got),
+			 -EOVERFLOW);
 	assert_int_equal(got.page_size, PAGE);
 	assert_int_equal(got.total_blocks, run.len / PAGE);
 }
@@ -267,18 +273,21 @@ static void a_list_beyond_the_limit_is_refused(void **state)
 	struct mrg_kernel_blocks got;
 
 	(void)state;
-	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0, 0, run.len, 1ULL << 40, 0, NULL, 0, &got), -E2BIG);
+	assert_int_equal(mrg_dev_blocks(dev, &run, 1, 0, 0, run.len, 1ULL << 40, 0, NULL, 0, &got),
+			 -E2BIG);
 }
 
 static void a_dmabuf_is_walked_for_its_importer(void **state)
 {
-	int fd = make_buffer("12G@0x100000000,fake"), wraps = !strcmp(getenv("MRG_WALK"), "truncating");
+	int fd = make_buffer("12G@0x100000000,fake"),
+	    wraps = !strcmp(getenv("MRG_WALK"), "truncating");
 	struct mrg_kernel_blocks got;
 	uint64_t addrs[3];
 
 	(void)state;
 	assert_int_equal(mrg_dev_dmabuf_blocks(dev, fd, &nic, 0x700000000000, 0, 0, ~(PAGE - 1), 0,
-					       addrs, 3, &got), 3);
+					       addrs, 3, &got),
+			 3);
 	assert_int_equal(got.page_size, 4 * GIB);
 	assert_int_equal(got.wrong, wraps ? 2 : 0);
 	assert_int_equal(addrs[2], wraps ? 4 * GIB : 12 * GIB);
@@ -325,8 +334,10 @@ static int set_up(void **state)
 	if (kit_open("mrguard mrguard_walk edu_bind simgpu", "edu_bind"))
 		return -1;
 	nic = (struct mrg_pci_addr){
-		.domain = importer.domain, .bus = importer.bus,
-		.device = importer.devfn >> 3, .function = importer.devfn & 7,
+		.domain = importer.domain,
+		.bus = importer.bus,
+		.device = importer.devfn >> 3,
+		.function = importer.devfn & 7,
 	};
 	return mrg_dev_open(&dev);
 }

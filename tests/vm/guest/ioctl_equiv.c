@@ -13,8 +13,8 @@
 
 #include <mrguard/host.h>
 
-#define NOBODY		65534
-#define MAX_EXTENTS	24
+#define NOBODY 65534
+#define MAX_EXTENTS 24
 
 static struct mrg_dev *dev;
 static struct mrg_pci_addr nic;
@@ -257,12 +257,14 @@ static void random_shape(uint64_t *seed, struct shape *s)
 		e->len = (1 + random_below(seed, 1ULL << random_below(seed, 10))) * PAGE
 			 << random_below(seed, 12);
 		e->addr = i && !random_below(seed, 3) ? e[-1].addr + e[-1].len :
-							 random_address(seed, s->iova + s->length);
+							random_address(seed, s->iova + s->length);
 		s->length += e->len;
 	}
 	s->create = (struct simgpu_create){
-		.size = sizeof(s->create), .flags = SIMGPU_FAKE,
-		.extents = (uintptr_t)s->extents, .extents_n = n,
+		.size = sizeof(s->create),
+		.flags = SIMGPU_FAKE,
+		.extents = (uintptr_t)s->extents,
+		.extents_n = n,
 		.seg = random_below(seed, 2) ? 0 : PAGE << (4 + random_below(seed, 28 - PAGE_BITS)),
 	};
 }
@@ -299,7 +301,9 @@ static void expect_same_plans(const struct mrg_layout *raw, const struct mrg_lay
 			.flags = i & 1 ? MRG_PLAN_IOVA_FREE : 0,
 			.walk = i & 2 ? MRG_WALK_TRUNCATING : MRG_WALK_EXACT,
 			.max_page_shift = i & 4 ? 31 + (uint32_t)random_below(seed, 33) : 0,
-			.iova = iova, .offset = offset, .page_size = PAGE,
+			.iova = iova,
+			.offset = offset,
+			.page_size = PAGE,
 		};
 		struct mrg_plan *a, *b;
 
@@ -334,7 +338,8 @@ static void compare(int fd, const struct shape *s, uint64_t offset, uint32_t fla
 	struct mrg_layout raw, seen;
 	int ret;
 
-	assert_int_equal(mrg_dev_layout(dev, fd, &nic, s->iova + offset, offset, 0, flags, &raw), 0);
+	assert_int_equal(mrg_dev_layout(dev, fd, &nic, s->iova + offset, offset, 0, flags, &raw),
+			 0);
 	privileged(0);
 	ret = mrg_dev_layout(dev, fd, &nic, s->iova + offset, offset, 0, flags, &seen);
 	privileged(1);
@@ -375,8 +380,8 @@ static void two_truths_that_differ_above_the_lowest_difference_look_alike(void *
 	(void)state;
 	privileged(0);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(mrg_dev_layout(dev, fd[i], &nic, 0x700000000000, 0, 0, 0,
-						i ? &b : &a), 0);
+		assert_int_equal(
+			mrg_dev_layout(dev, fd[i], &nic, 0x700000000000, 0, 0, 0, i ? &b : &a), 0);
 	privileged(1);
 	assert_int_equal(a.count, b.count);
 	assert_memory_equal(a.sg, b.sg, a.count * sizeof(*a.sg));
@@ -395,8 +400,10 @@ static int set_up(void **state)
 	if (kit_open("mrguard mrguard_walk simnic simgpu", "simnic"))
 		return -1;
 	nic = (struct mrg_pci_addr){
-		.domain = importer.domain, .bus = importer.bus,
-		.device = importer.devfn >> 3, .function = importer.devfn & 7,
+		.domain = importer.domain,
+		.bus = importer.bus,
+		.device = importer.devfn >> 3,
+		.function = importer.devfn & 7,
 	};
 	return mrg_dev_open(&dev);
 }

@@ -20,12 +20,12 @@
 
 #include "simgpu_spec.h"
 
-#define KIB	(1ULL << 10)
-#define MIB	(1ULL << 20)
-#define GIB	(1ULL << 30)
-#define PAGE	((uint64_t)sysconf(_SC_PAGESIZE))
-#define LARGEST_PAGE	(64 * KIB)	/* that a kernel has */
-#define PAGE_BITS	((unsigned int)__builtin_ctzll(PAGE))
+#define KIB (1ULL << 10)
+#define MIB (1ULL << 20)
+#define GIB (1ULL << 30)
+#define PAGE ((uint64_t)sysconf(_SC_PAGESIZE))
+#define LARGEST_PAGE (64 * KIB) /* that a kernel has */
+#define PAGE_BITS ((unsigned int)__builtin_ctzll(PAGE))
 
 static int mrguard = -1, simgpu = -1;
 static struct mrg_ioc_importer importer;
@@ -59,8 +59,11 @@ static inline int make_pages(uint64_t addr)
 static inline struct mrg_ioc_layout layout_of(int fd, struct mrg_ioc_run *runs, uint32_t cap)
 {
 	return (struct mrg_ioc_layout){
-		.size = sizeof(struct mrg_ioc_layout), .dmabuf_fd = fd, .importer = importer,
-		.runs = (uintptr_t)runs, .runs_cap = cap,
+		.size = sizeof(struct mrg_ioc_layout),
+		.dmabuf_fd = fd,
+		.importer = importer,
+		.runs = (uintptr_t)runs,
+		.runs_cap = cap,
 	};
 }
 
@@ -68,8 +71,12 @@ static inline struct mrg_ioc_blocks blocks_of(const struct mrg_ioc_run *runs, ui
 					      uint64_t iova, uint64_t length)
 {
 	return (struct mrg_ioc_blocks){
-		.size = sizeof(struct mrg_ioc_blocks), .dmabuf_fd = -1,
-		.runs = (uintptr_t)runs, .runs_cap = n, .iova = iova, .length = length,
+		.size = sizeof(struct mrg_ioc_blocks),
+		.dmabuf_fd = -1,
+		.runs = (uintptr_t)runs,
+		.runs_cap = n,
+		.iova = iova,
+		.length = length,
 		.pgsz_bitmap = ~(PAGE - 1),
 	};
 }
@@ -169,7 +176,9 @@ static inline int functions_of(const char *driver, struct mrg_ioc_importer *out,
 		if (sscanf(e->d_name, "%x:%x:%x.%x", &domain, &bus, &dev, &fn) != 4)
 			continue;
 		out[n++] = (struct mrg_ioc_importer){
-			.domain = domain, .bus = (uint8_t)bus, .devfn = (uint8_t)(dev << 3 | fn),
+			.domain = domain,
+			.bus = (uint8_t)bus,
+			.devfn = (uint8_t)(dev << 3 | fn),
 		};
 	}
 	if (dir)
@@ -179,8 +188,8 @@ static inline int functions_of(const char *driver, struct mrg_ioc_importer *out,
 
 static inline void function_name(const struct mrg_ioc_importer *imp, char name[16])
 {
-	snprintf(name, 16, "%04x:%02x:%02x.%x", imp->domain & 0xffff, imp->bus,
-		 imp->devfn >> 3, imp->devfn & 7);
+	snprintf(name, 16, "%04x:%02x:%02x.%x", imp->domain & 0xffff, imp->bus, imp->devfn >> 3,
+		 imp->devfn & 7);
 }
 
 /* Loads modules, opens both devices, and takes @driver's first function as importer. */

@@ -2,7 +2,7 @@
 /* MRG_IOC_LAYOUT: the list that the importer would get, and who may ask for it. */
 #include "ioctl_kit.h"
 
-static int buffer = -1;	/* 12 GiB at 4 GiB, invented */
+static int buffer = -1; /* 12 GiB at 4 GiB, invented */
 
 static void a_layout_tells_what_was_mapped(void **state)
 {
@@ -58,9 +58,10 @@ static void wrong_ranges_are_refused(void **state)
 	struct mrg_ioc_layout ok = layout_of(buffer, NULL, 0), arg;
 
 	(void)state;
-#define REFUSED(field, value, err) do { \
-		arg = ok; \
-		arg.field = (value); \
+#define REFUSED(field, value, err)                                    \
+	do {                                                          \
+		arg = ok;                                             \
+		arg.field = (value);                                  \
 		assert_int_equal(call(MRG_IOC_LAYOUT, &arg), -(err)); \
 	} while (0)
 	REFUSED(offset, 12 * GIB, EINVAL);
@@ -155,7 +156,7 @@ static void what_the_exporter_answers_is_passed_on(void **state)
 
 /* ---- layout: random lists, pages and parts --------------------------------- */
 
-#define MAX_ENTRIES	64
+#define MAX_ENTRIES 64
 
 struct list {
 	struct mrg_ioc_run runs[MAX_ENTRIES];
@@ -168,7 +169,9 @@ static int random_buffer(uint64_t *seed, struct list *list)
 {
 	struct simgpu_extent extents[MAX_ENTRIES];
 	struct simgpu_create create = {
-		.size = sizeof(create), .flags = SIMGPU_FAKE, .extents = (uintptr_t)extents,
+		.size = sizeof(create),
+		.flags = SIMGPU_FAKE,
+		.extents = (uintptr_t)extents,
 	};
 	int fd;
 

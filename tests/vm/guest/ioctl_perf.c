@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-#define VMAS		60000UL
-#define ENTRIES		(3ULL << 20)
+#define VMAS 60000UL
+#define ENTRIES (3ULL << 20)
 
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
@@ -17,7 +17,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 /* Neighbours that differ in protection, so that they stay apart. */
 static char *make_vmas(void)
 {
-	char *p = mmap(NULL, VMAS * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, VMAS * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		       -1, 0);
 
 	assert_ptr_not_equal(p, MAP_FAILED);
 	for (unsigned long i = 1; i < VMAS; i += 2)
@@ -96,9 +97,9 @@ static void expect_layout_within(uint32_t flags, uint64_t limit, const char *wha
 			map = arg.map_ns;
 		}
 	}
-	print_message("# %llu entries, %s: %llu.%03llu times the map call's own %llu us\n",
-		      ENTRIES, what, (unsigned long long)best / 1000,
-		      (unsigned long long)best % 1000, (unsigned long long)map / 1000);
+	print_message("# %llu entries, %s: %llu.%03llu times the map call's own %llu us\n", ENTRIES,
+		      what, (unsigned long long)best / 1000, (unsigned long long)best % 1000,
+		      (unsigned long long)map / 1000);
 	assert_true(best <= limit * 1000);
 	munmap(runs, 65536 * sizeof(*runs));
 	close(fd);

@@ -10,16 +10,17 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-
-#define PAGES	64	/* of the arena, on its own in the middle of nothing */
+#define PAGES 64 /* of the arena, on its own in the middle of nothing */
 
 static char *arena;
 
 static struct mrg_ioc_vma counts(void *start, size_t length)
 {
 	struct mrg_ioc_vma arg = {
-		.size = sizeof(arg), .flags = MRG_VMA_RANGE,
-		.start = (uintptr_t)start, .end = (uintptr_t)start + length,
+		.size = sizeof(arg),
+		.flags = MRG_VMA_RANGE,
+		.start = (uintptr_t)start,
+		.end = (uintptr_t)start + length,
 	};
 
 	assert_int_equal(call(MRG_IOC_VMA, &arg), 0);
@@ -30,8 +31,9 @@ static void map_at(size_t page, size_t pages, int flags, int fd, off_t offset)
 {
 	char *want = arena + page * PAGE;
 
-	assert_ptr_equal(mmap(want, pages * PAGE, PROT_READ | PROT_WRITE, flags | MAP_FIXED,
-			      fd, offset), want);
+	assert_ptr_equal(mmap(want, pages * PAGE, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd,
+			      offset),
+			 want);
 }
 
 static void clear(void)
@@ -50,8 +52,8 @@ static void advise(size_t page, size_t pages, int advice)
 	assert_int_equal(madvise(arena + page * PAGE, pages * PAGE, advice), 0);
 }
 
-static void expect_stuck(const struct mrg_ioc_vma *c, uint64_t anon, uint64_t special, uint64_t file,
-			 uint64_t other)
+static void expect_stuck(const struct mrg_ioc_vma *c, uint64_t anon, uint64_t special,
+			 uint64_t file, uint64_t other)
 {
 	assert_int_equal(c->stuck_anon, anon);
 	assert_int_equal(c->stuck_special, special);
@@ -279,9 +281,9 @@ static void neighbours_of_other_flags_are_no_pair(void **state)
 }
 
 /* A size that each page size has, if not as the default one. */
-#define HUGE_PAGES	"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+#define HUGE_PAGES "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 #ifndef MAP_HUGE_2MB
-#define MAP_HUGE_2MB	(21 << 26)
+#define MAP_HUGE_2MB (21 << 26)
 #endif
 
 static void the_page_by_which_hugetlb_can_be_cut_is_told(void **state)
@@ -375,14 +377,21 @@ static void processes_without_memory_and_none_at_all_give_esrch(void **state)
 static void wrong_ranges_are_refused(void **state)
 {
 	const uint64_t bad[][3] = {
-		{ MRG_VMA_RANGE, 0, 0 }, { MRG_VMA_RANGE, PAGE, PAGE }, { MRG_VMA_RANGE, 2, 1 },
-		{ MRG_VMA_RANGE, UINT64_MAX, UINT64_MAX }, { 0, 0, 1 }, { 0, 1, 0 }, { 0, 1, 2 },
+		{ MRG_VMA_RANGE, 0, 0 },
+		{ MRG_VMA_RANGE, PAGE, PAGE },
+		{ MRG_VMA_RANGE, 2, 1 },
+		{ MRG_VMA_RANGE, UINT64_MAX, UINT64_MAX },
+		{ 0, 0, 1 },
+		{ 0, 1, 0 },
+		{ 0, 1, 2 },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct mrg_ioc_vma arg = {
-			.size = sizeof(arg), .flags = (uint32_t)bad[i][0], .start = bad[i][1],
+			.size = sizeof(arg),
+			.flags = (uint32_t)bad[i][0],
+			.start = bad[i][1],
 			.end = bad[i][2],
 		};
 

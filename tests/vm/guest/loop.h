@@ -5,9 +5,8 @@
 
 #include "ground.h"
 
-#define BOUNCE		(2 * MIB)
-#define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			 IBV_ACCESS_REMOTE_READ)
+#define BOUNCE (2 * MIB)
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 static struct rc_end ends[2];
 static struct ibv_context *verbs;

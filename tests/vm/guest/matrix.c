@@ -7,51 +7,75 @@
 #include "pair.h"
 #include "predict.h"
 
-#define FULL_SIZE	(12 * GIB)
+#define FULL_SIZE (12 * GIB)
 /* Pinning pages one by one takes a minute for 12 GiB under emulation. */
-#define CI_HOST_SIZE	(5 * GIB)
-#define BLOCK		65536
-#define FULL_BLOCKS	1152
-#define CI_BLOCKS	72
-#define SEGMENT		(2 * GIB)
-#define HOST_ADDR	0x700000000000ULL
+#define CI_HOST_SIZE (5 * GIB)
+#define BLOCK 65536
+#define FULL_BLOCKS 1152
+#define CI_BLOCKS 72
+#define SEGMENT (2 * GIB)
+#define HOST_ADDR 0x700000000000ULL
 
 struct row {
 	const char *name;
-	struct mrg_sg sg[3];		/* none: ordinary memory */
+	struct mrg_sg sg[3]; /* none: ordinary memory */
 	uint32_t count;
-	uint32_t flags;			/* SIMGPU_* */
+	uint32_t flags; /* SIMGPU_* */
 	uint64_t iova;
-	bool page_past;			/* all of it a page further */
+	bool page_past; /* all of it a page further */
 	bool local;
 	uint64_t cap;
-	bool faulty;			/* plain verbs, affected kernel */
-	uint64_t clean_until;		/* where the fault starts, if not predicted only */
+	bool faulty; /* plain verbs, affected kernel */
+	uint64_t clean_until; /* where the fault starts, if not predicted only */
 };
 
 static const struct row rows[] = {
 	{ .name = "DMA-BUF, remote side, agrees to bit 31",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700080000000 },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .iova = 0x700080000000 },
 	{ .name = "DMA-BUF, remote side, agrees to bit 32",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
-	  .faulty = true, .clean_until = 4 * GIB },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .iova = 0x700000000000,
+	  .faulty = true,
+	  .clean_until = 4 * GIB },
 	{ .name = "DMA-BUF, remote side, agrees to bit 33",
-	  .sg = { { 8 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
-	  .faulty = true, .clean_until = 8 * GIB },
+	  .sg = { { 8 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .iova = 0x700000000000,
+	  .faulty = true,
+	  .clean_until = 8 * GIB },
 	{ .name = "DMA-BUF, local side, agrees to bit 32",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
-	  .local = true, .faulty = true, .clean_until = 4 * GIB },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .iova = 0x700000000000,
+	  .local = true,
+	  .faulty = true,
+	  .clean_until = 4 * GIB },
 	{ .name = "DMA-BUF, a page past the boundary",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
-	  .page_past = true, .faulty = true, .clean_until = 8 * GIB },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .iova = 0x700000000000,
+	  .page_past = true,
+	  .faulty = true,
+	  .clean_until = 8 * GIB },
 	{ .name = "DMA-BUF, 2 MiB past the boundary",
-	  .sg = { { 4 * GIB + 2 * MIB, FULL_SIZE } }, .count = 1, .iova = 0x700000200000,
-	  .faulty = true, .clean_until = 8 * GIB - 2 * MIB },
+	  .sg = { { 4 * GIB + 2 * MIB, FULL_SIZE } },
+	  .count = 1,
+	  .iova = 0x700000200000,
+	  .faulty = true,
+	  .clean_until = 8 * GIB - 2 * MIB },
 	{ .name = "DMA-BUF, runs out of order",
 	  .sg = { { 12 * GIB, 4 * GIB }, { 4 * GIB, 4 * GIB }, { 8 * GIB, 4 * GIB } },
-	  .count = 3, .iova = 0x700000000000, .faulty = true, .clean_until = 4 * GIB },
+	  .count = 3,
+	  .iova = 0x700000000000,
+	  .faulty = true,
+	  .clean_until = 4 * GIB },
 	{ .name = "DMA-BUF, MRs of at most 2 GiB",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000,
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .iova = 0x700000000000,
 	  .cap = 2 * GIB },
 	{ .name = "ordinary memory", .iova = HOST_ADDR },
 };
@@ -63,36 +87,58 @@ static const struct row rows[] = {
  */
 static const struct row translated_rows[] = {
 	{ .name = "DMA-BUF mapped as one piece, remote side, agrees to bit 31",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .flags = SIMGPU_WHOLE,
 	  .iova = 0x700080000000 },
 	{ .name = "DMA-BUF mapped as one piece, remote side, agrees to bit 32",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
-	  .iova = 0x700100000000, .faulty = true, .clean_until = 4 * GIB },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .flags = SIMGPU_WHOLE,
+	  .iova = 0x700100000000,
+	  .faulty = true,
+	  .clean_until = 4 * GIB },
 	{ .name = "DMA-BUF mapped as one piece, remote side, agrees to bit 33",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
-	  .iova = 0x700200000000, .faulty = true, .clean_until = 8 * GIB },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .flags = SIMGPU_WHOLE,
+	  .iova = 0x700200000000,
+	  .faulty = true,
+	  .clean_until = 8 * GIB },
 	{ .name = "DMA-BUF mapped as one piece, local side, agrees to bit 32",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
-	  .iova = 0x700100000000, .local = true, .faulty = true, .clean_until = 4 * GIB },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .flags = SIMGPU_WHOLE,
+	  .iova = 0x700100000000,
+	  .local = true,
+	  .faulty = true,
+	  .clean_until = 4 * GIB },
 	{ .name = "DMA-BUF mapped piece by piece",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .iova = 0x700000000000 },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .iova = 0x700000000000 },
 	{ .name = "DMA-BUF mapped as one piece, MRs of at most 2 GiB",
-	  .sg = { { 4 * GIB, FULL_SIZE } }, .count = 1, .flags = SIMGPU_WHOLE,
-	  .iova = 0x700100000000, .cap = 2 * GIB },
+	  .sg = { { 4 * GIB, FULL_SIZE } },
+	  .count = 1,
+	  .flags = SIMGPU_WHOLE,
+	  .iova = 0x700100000000,
+	  .cap = 2 * GIB },
 };
 
 static const char *const by_names[BY_COUNT] = {
-	[BY_RAW] = "plain verbs", [BY_AUTO] = "mrguard",
-	[BY_SPLIT] = "mrguard, split", [BY_REBASE] = "mrguard, rebase",
+	[BY_RAW] = "plain verbs",
+	[BY_AUTO] = "mrguard",
+	[BY_SPLIT] = "mrguard, split",
+	[BY_REBASE] = "mrguard, rebase",
 };
 
 /* What one run showed, gathered in the posting process. */
 struct seen {
 	struct prediction prediction;
-	bool predicted;			/* there is a prediction to hold against */
+	bool predicted; /* there is a prediction to hold against */
 	uint64_t spans;
 	uint64_t first_bad;
-	uint64_t first_surprise;	/* a span unlike its prediction, or ~0 */
+	uint64_t first_surprise; /* a span unlike its prediction, or ~0 */
 };
 
 static void look(void *arg, enum verify_way way, const struct verify_span *span,
@@ -138,14 +184,12 @@ static void check_raw(const struct row *row)
 	bool want = row->faulty && walk_is_truncating();
 
 	if (!want) {
-		ok(!sh->bad && !sh->overwritten, "%s, plain verbs: every byte is right",
-		   row->name);
+		ok(!sh->bad && !sh->overwritten, "%s, plain verbs: every byte is right", row->name);
 		return;
 	}
 	ok(sh->bad > 0, "%s, plain verbs: the kernel's fault shows", row->name);
-	ok(seen->first_bad == row->clean_until,
-	   "%s, plain verbs: bytes are wrong from 0x%llx on", row->name,
-	   (unsigned long long)row->clean_until);
+	ok(seen->first_bad == row->clean_until, "%s, plain verbs: bytes are wrong from 0x%llx on",
+	   row->name, (unsigned long long)row->clean_until);
 }
 
 /*
@@ -164,11 +208,10 @@ static void check_guarded(const struct row *row, enum pair_by by)
 {
 	bool one = !walk_is_truncating() && !row->cap;
 
-	ok(!sh->bad && !sh->overwritten, "%s, %s: every byte is right", row->name,
-	   by_names[by]);
+	ok(!sh->bad && !sh->overwritten, "%s, %s: every byte is right", row->name, by_names[by]);
 	if (one)
-		ok(sh->seg_count == 1, "%s, %s: one MR, for nothing asks for more",
-		   row->name, by_names[by]);
+		ok(sh->seg_count == 1, "%s, %s: one MR, for nothing asks for more", row->name,
+		   by_names[by]);
 	else if (translated && !row->cap)
 		check_translated(row, by);
 	else if (!row->cap && row->faulty && by != BY_SPLIT)
@@ -179,8 +222,14 @@ static void check_guarded(const struct row *row, enum pair_by by)
 static void run_cell(const struct row *row, enum pair_by by, int fd, void *map)
 {
 	struct pair_job job = {
-		.fd = fd, .map = map, .size = size, .iova = row->iova, .by = by,
-		.raw_piece = row->cap, .local = row->local, .spans = &spans,
+		.fd = fd,
+		.map = map,
+		.size = size,
+		.iova = row->iova,
+		.by = by,
+		.raw_piece = row->cap,
+		.local = row->local,
+		.spans = &spans,
 		.opts = { .max_mr_size = row->cap },
 	};
 	uint64_t want = 2 * verify_spans_count(&spans);
@@ -199,19 +248,18 @@ static void run_cell(const struct row *row, enum pair_by by, int fd, void *map)
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	printf("# %s, %s, %lld s: %zu MRs, %llu bytes compared, %llu wrong, %llu overwritten later. %s\n",
-	       row->name, by_names[by], (long long)(end.tv_sec - start.tv_sec),
-	       sh->seg_count, (unsigned long long)sh->compared, (unsigned long long)sh->bad,
+	       row->name, by_names[by], (long long)(end.tv_sec - start.tv_sec), sh->seg_count,
+	       (unsigned long long)sh->compared, (unsigned long long)sh->bad,
 	       (unsigned long long)sh->overwritten, sh->words);
-	ok(seen->spans == want, "%s, %s: READ and WRITE went over all %llu places",
-	   row->name, by_names[by], (unsigned long long)want);
+	ok(seen->spans == want, "%s, %s: READ and WRITE went over all %llu places", row->name,
+	   by_names[by], (unsigned long long)want);
 	if (by == BY_RAW)
 		check_raw(row);
 	else
 		check_guarded(row, by);
 	if (seen->predicted)
 		ok(seen->first_surprise == UINT64_MAX,
-		   "%s, plain verbs: exactly the bytes are wrong that the model names",
-		   row->name);
+		   "%s, plain verbs: exactly the bytes are wrong that the model names", row->name);
 }
 
 static void run_row(const struct row *row)
@@ -221,8 +269,7 @@ static void run_row(const struct row *row)
 	int fd;
 
 	size = full_run() || row->count ? FULL_SIZE : CI_HOST_SIZE;
-	if (verify_spans_make(&spans, size, row->iova,
-			      full_run() ? FULL_BLOCKS : CI_BLOCKS, BLOCK))
+	if (verify_spans_make(&spans, size, row->iova, full_run() ? FULL_BLOCKS : CI_BLOCKS, BLOCK))
 		bail("no memory");
 	map = map_row(row, &fd);
 	for (int by = BY_RAW; by < columns; by++)
@@ -257,8 +304,7 @@ int main(int argc, char **argv)
 	ground_up();
 	translated = machine_is("iommu");
 	sh = pair_shared_make();
-	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
-		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (translated)
 		run_rows(translated_rows, sizeof(translated_rows) / sizeof(*translated_rows), part);
 	else

@@ -7,12 +7,12 @@
  */
 #include "loop.h"
 
-#define SIZE	(12 * GIB)
-#define INSIDE	0x12345ULL	/* on no boundary of a page of any size */
-#define LENGTH	(SIZE - INSIDE - 77)
-#define BASE	0x700000000000ULL
-#define PART	100000ULL
-#define BITS	20
+#define SIZE (12 * GIB)
+#define INSIDE 0x12345ULL /* on no boundary of a page of any size */
+#define LENGTH (SIZE - INSIDE - 77)
+#define BASE 0x700000000000ULL
+#define PART 100000ULL
+#define BITS 20
 
 static uint64_t page;
 static char *map;
@@ -59,7 +59,8 @@ static void the_offset_in_a_page_is_kept(struct mrg_ctx *ctx, int fd)
 		verbs_right &= verbs_takes(fd, iova) == good;
 		mrguard_right &= mrguard_takes(ctx, fd, iova) == good;
 	}
-	ok(verbs_right, "plain verbs: an iova is refused if one of its low %d bits is not the offset's, and then alone",
+	ok(verbs_right,
+	   "plain verbs: an iova is refused if one of its low %d bits is not the offset's, and then alone",
 	   __builtin_ctzll(page));
 	ok(mrguard_right, "mrguard: so it is");
 }
@@ -89,8 +90,10 @@ static void whole_pages_are_looked_at(int fd)
 /* Writes 64 bytes to place @at of what is registered: do they arrive there? */
 static bool arrives(const struct mrg_seg *segs, size_t count, uint64_t at)
 {
-	const struct mrg_seg from = { .wire = (uintptr_t)bounce, .length = 64,
-				      .lkey = bounce_mr->lkey, .rkey = bounce_mr->rkey };
+	const struct mrg_seg from = { .wire = (uintptr_t)bounce,
+				      .length = 64,
+				      .lkey = bounce_mr->lkey,
+				      .rkey = bounce_mr->rkey };
 	struct mrg_seg_pair pairs[4];
 	char *to = map + INSIDE + at;
 	ssize_t n = mrg_seg_pairs(&from, 1, segs, count, pairs, 4);
@@ -116,8 +119,10 @@ static void plain_verbs_is_the_control(int fd)
 	if (!mr)
 		bail("plain registration: %s", strerror(errno));
 	for (size_t i = 0; i < PLACES; i++) {
-		const struct mrg_seg seg = { .wire = BASE + INSIDE + places[i], .length = 64,
-					     .lkey = mr->lkey, .rkey = mr->rkey };
+		const struct mrg_seg seg = { .wire = BASE + INSIDE + places[i],
+					     .length = 64,
+					     .lkey = mr->lkey,
+					     .rkey = mr->rkey };
 
 		wrong += !arrives(&seg, 1, places[i]);
 	}

@@ -14,24 +14,23 @@
 
 #include "ground.h"
 
-#define PAIR_MAX_SEGS	256
-#define PAIR_BOUNCE	(2 * MIB)
-#define PAIR_SECONDS	600
-#define PAIR_ACCESS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			 IBV_ACCESS_REMOTE_READ)
+#define PAIR_MAX_SEGS 256
+#define PAIR_BOUNCE (2 * MIB)
+#define PAIR_SECONDS 600
+#define PAIR_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 /* How the owner registers. */
 enum pair_by { BY_RAW, BY_AUTO, BY_SPLIT, BY_REBASE, BY_COUNT };
 
 struct pair_job {
-	int fd;				/* -1: ordinary memory at @map */
-	void *map;			/* where the CPU sees the buffer */
+	int fd; /* -1: ordinary memory at @map */
+	void *map; /* where the CPU sees the buffer */
 	uint64_t size;
 	uint64_t iova;
 	enum pair_by by;
-	uint64_t raw_piece;		/* raw: MRs of so many bytes, 0 = one */
-	struct mrg_reg_opts opts;	/* @strategy comes from @by */
-	bool local;			/* the buffer is the posting side */
+	uint64_t raw_piece; /* raw: MRs of so many bytes, 0 = one */
+	struct mrg_reg_opts opts; /* @strategy comes from @by */
+	bool local; /* the buffer is the posting side */
 	const struct verify_spans *spans;
 };
 
@@ -43,20 +42,19 @@ struct pair_shared {
 	struct mrg_seg segs[PAIR_MAX_SEGS];
 	size_t seg_count;
 	enum mrg_strategy strategy;
-	char words[400];		/* mrg_mr_describe() */
-	char fault[256];		/* "": all went well */
+	char words[400]; /* mrg_mr_describe() */
+	char fault[256]; /* "": all went well */
 	uint64_t compared, bad, overwritten;
 	size_t span_count[VERIFY_WAYS];
 	unsigned char bounce[PAIR_BOUNCE] __attribute__((aligned(4096)));
 };
 
 /* What the poster hands on, span by span; runs in its process. */
-typedef void pair_span_fn(void *arg, enum verify_way way,
-			  const struct verify_span *span,
+typedef void pair_span_fn(void *arg, enum verify_way way, const struct verify_span *span,
 			  const struct verify_fault *faults, size_t count);
 
-__attribute__((format(printf, 2, 3)))
-static inline int pair_fault(struct pair_shared *sh, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static inline int pair_fault(struct pair_shared *sh,
+								   const char *format, ...)
 {
 	va_list args;
 
@@ -70,8 +68,8 @@ static inline int pair_fault(struct pair_shared *sh, const char *format, ...)
 
 static inline struct pair_shared *pair_shared_make(void)
 {
-	struct pair_shared *sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE,
-				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct pair_shared *sh =
+		mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (sh == MAP_FAILED)
 		bail("no memory");
@@ -89,8 +87,7 @@ struct pair_side {
 	size_t raw_count;
 };
 
-static inline int side_open(struct pair_side *side, struct pair_shared *sh,
-			    const char *device)
+static inline int side_open(struct pair_side *side, struct pair_shared *sh, const char *device)
 {
 	memset(side, 0, sizeof(*side));
 	side->verbs = rc_device_open(device);
@@ -102,14 +99,12 @@ static inline int side_open(struct pair_side *side, struct pair_shared *sh,
 	return 0;
 }
 
-static inline struct ibv_mr *raw_register(const struct pair_side *side,
-					  const struct pair_job *job,
+static inline struct ibv_mr *raw_register(const struct pair_side *side, const struct pair_job *job,
 					  uint64_t at, uint64_t length)
 {
 	if (job->fd < 0)
 		return ibv_reg_mr(side->pd, (char *)job->map + at, length, PAIR_ACCESS);
-	return ibv_reg_dmabuf_mr(side->pd, at, length, job->iova + at, job->fd,
-				 PAIR_ACCESS);
+	return ibv_reg_dmabuf_mr(side->pd, at, length, job->iova + at, job->fd, PAIR_ACCESS);
 }
 
 static inline int register_raw(struct pair_side *side, struct pair_shared *sh,
@@ -125,8 +120,8 @@ static inline int register_raw(struct pair_side *side, struct pair_shared *sh,
 			return pair_fault(sh, "plain registration: %s", strerror(errno));
 		side->raw[side->raw_count++] = mr;
 		sh->segs[sh->seg_count++] = (struct mrg_seg){
-			.wire = job->iova + at, .length = length,
-			.lkey = mr->lkey, .rkey = mr->rkey };
+			.wire = job->iova + at, .length = length, .lkey = mr->lkey, .rkey = mr->rkey
+		};
 	}
 	return 0;
 }
@@ -141,16 +136,17 @@ static inline int register_mrguard(struct pair_side *side, struct pair_shared *s
 	int ret;
 
 	opts.size = sizeof(opts);
-	opts.strategy = job->by == BY_SPLIT ? MRG_STRATEGY_SPLIT :
-			job->by == BY_REBASE ? MRG_STRATEGY_REBASE : MRG_STRATEGY_AUTO;
+	opts.strategy = job->by == BY_SPLIT  ? MRG_STRATEGY_SPLIT :
+			job->by == BY_REBASE ? MRG_STRATEGY_REBASE :
+					       MRG_STRATEGY_AUTO;
 	if (mrg_open(&side->ctx, side->verbs, NULL))
 		return pair_fault(sh, "mrg_open");
 	if (job->fd < 0)
-		ret = mrg_reg(side->ctx, side->pd, job->map, job->size, PAIR_ACCESS,
-			      &opts, &side->mr);
+		ret = mrg_reg(side->ctx, side->pd, job->map, job->size, PAIR_ACCESS, &opts,
+			      &side->mr);
 	else
-		ret = mrg_reg_dmabuf(side->ctx, side->pd, &buf, job->iova, job->size,
-				     PAIR_ACCESS, &opts, &side->mr);
+		ret = mrg_reg_dmabuf(side->ctx, side->pd, &buf, job->iova, job->size, PAIR_ACCESS,
+				     &opts, &side->mr);
 	if (ret && !mrg_last_error(side->ctx, &error))
 		return pair_fault(sh, "mrguard: %s", error.cause);
 	n = mrg_keys(side->mr, job->iova, job->size, sh->segs, PAIR_MAX_SEGS);
@@ -188,8 +184,8 @@ struct poster {
 };
 
 /* The owner looks its keys up as an engine does; the other has a list of them. */
-static inline ssize_t poster_keys(void *arg, uint64_t offset, uint64_t length,
-				  struct mrg_seg *segs, size_t cap)
+static inline ssize_t poster_keys(void *arg, uint64_t offset, uint64_t length, struct mrg_seg *segs,
+				  size_t cap)
 {
 	struct poster *p = arg;
 
@@ -208,18 +204,25 @@ static inline void poster_span(void *arg, const struct verify_span *span,
 		p->span_done(p->arg, p->v.way, span, faults, count);
 }
 
-static inline void post(struct pair_side *side, const struct pair_job *job,
-			struct pair_shared *sh, pair_span_fn *span_done, void *arg)
+static inline void post(struct pair_side *side, const struct pair_job *job, struct pair_shared *sh,
+			pair_span_fn *span_done, void *arg)
 {
 	const struct verify_truth truth = { mapped_read, mapped_write, job->map };
-	struct poster p = { .job = job, .sh = sh, .side = side,
-			    .span_done = span_done, .arg = arg };
+	struct poster p = {
+		.job = job, .sh = sh, .side = side, .span_done = span_done, .arg = arg
+	};
 
 	p.v = (struct verify){
-		.end = &side->end, .tested_is_local = job->local,
-		.keys = poster_keys, .keys_arg = &p, .bounce = sh->bounce_keys,
-		.bounce_mem = sh->bounce, .truth = &truth, .size = job->size,
-		.span_done = poster_span, .span_done_arg = &p,
+		.end = &side->end,
+		.tested_is_local = job->local,
+		.keys = poster_keys,
+		.keys_arg = &p,
+		.bounce = sh->bounce_keys,
+		.bounce_mem = sh->bounce,
+		.truth = &truth,
+		.size = job->size,
+		.span_done = poster_span,
+		.span_done_arg = &p,
 	};
 	for (int way = VERIFY_INTO; way < VERIFY_WAYS; way++)
 		if (verify_spans_run(&p.v, (enum verify_way)way, job->spans))
@@ -239,7 +242,8 @@ static inline int register_bounce(struct pair_side *side, struct pair_shared *sh
 	side->raw[side->raw_count++] = mr;
 	sh->bounce_keys = (struct mrg_seg){ .wire = (uintptr_t)sh->bounce,
 					    .length = PAIR_BOUNCE,
-					    .lkey = mr->lkey, .rkey = mr->rkey };
+					    .lkey = mr->lkey,
+					    .rkey = mr->rkey };
 	return 0;
 }
 
@@ -250,9 +254,8 @@ static inline bool pair_step(struct pair_shared *sh)
 	return !sh->fault[0];
 }
 
-static inline void pair_process(bool owner, const struct pair_job *job,
-				struct pair_shared *sh, pair_span_fn *span_done,
-				void *arg)
+static inline void pair_process(bool owner, const struct pair_job *job, struct pair_shared *sh,
+				pair_span_fn *span_done, void *arg)
 {
 	struct pair_side side;
 
@@ -266,8 +269,7 @@ static inline void pair_process(bool owner, const struct pair_job *job,
 			register_mrguard(&side, sh, job);
 		*(owner ? &sh->owner : &sh->other) = side.end.addr;
 	}
-	if (pair_step(sh) &&
-	    rc_connect(&side.end, owner ? &sh->other : &sh->owner))
+	if (pair_step(sh) && rc_connect(&side.end, owner ? &sh->other : &sh->owner))
 		pair_fault(sh, "%s", side.end.fault);
 	if (pair_step(sh) && owner == job->local)
 		post(&side, job, sh, span_done, arg);

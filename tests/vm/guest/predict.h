@@ -12,18 +12,21 @@
 #include "tools/verify.h"
 
 struct prediction {
-	struct model_mr mr;		/* the model's: list, iova, length */
+	struct model_mr mr; /* the model's: list, iova, length */
 	enum mrg_walk walk;
 	struct mrg_outcome outcome;
 };
 
-static inline void predict(struct prediction *p, const struct mrg_sg *sg,
-			   size_t count, uint64_t offset, uint64_t length,
-			   uint64_t iova, uint32_t max_page_shift, bool truncating)
+static inline void predict(struct prediction *p, const struct mrg_sg *sg, size_t count,
+			   uint64_t offset, uint64_t length, uint64_t iova, uint32_t max_page_shift,
+			   bool truncating)
 {
 	*p = (struct prediction){
-		.mr = { .sg = sg, .count = count, .offset = offset,
-			.length = length, .iova = iova,
+		.mr = { .sg = sg,
+			.count = count,
+			.offset = offset,
+			.length = length,
+			.iova = iova,
 			.page_size = (uint64_t)sysconf(_SC_PAGESIZE) },
 		.walk = truncating ? MRG_WALK_TRUNCATING : MRG_WALK_EXACT,
 	};
@@ -31,8 +34,7 @@ static inline void predict(struct prediction *p, const struct mrg_sg *sg,
 }
 
 /* Where byte @at of the list really is, and how many follow it there. */
-static inline uint64_t true_address(const struct prediction *p, uint64_t at,
-				    uint64_t *run)
+static inline uint64_t true_address(const struct prediction *p, uint64_t at, uint64_t *run)
 {
 	const struct mrg_sg *sg = p->mr.sg;
 
@@ -43,8 +45,7 @@ static inline uint64_t true_address(const struct prediction *p, uint64_t at,
 }
 
 /* Where the walk says byte @at of the MR is. */
-static inline uint64_t walked_address(const struct prediction *p, uint64_t at,
-				      uint64_t *run)
+static inline uint64_t walked_address(const struct prediction *p, uint64_t at, uint64_t *run)
 {
 	uint32_t shift = p->outcome.page_shift;
 	uint64_t page = 1ULL << shift, iova = p->mr.iova + at, addr = 0;
@@ -56,8 +57,8 @@ static inline uint64_t walked_address(const struct prediction *p, uint64_t at,
 }
 
 /* Wrong bytes of [at, at + length) of the MR, and the first of them. */
-static inline uint64_t predict_bad(const struct prediction *p, uint64_t at,
-				   uint64_t length, uint64_t *first)
+static inline uint64_t predict_bad(const struct prediction *p, uint64_t at, uint64_t length,
+				   uint64_t *first)
 {
 	uint64_t bad = 0, a, b;
 
@@ -80,9 +81,8 @@ static inline uint64_t predict_bad(const struct prediction *p, uint64_t at,
 }
 
 /* Faults of less than a word can be right by chance. */
-static inline bool as_predicted(const struct prediction *p,
-				const struct verify_span *span, uint64_t first,
-				uint64_t bad)
+static inline bool as_predicted(const struct prediction *p, const struct verify_span *span,
+				uint64_t first, uint64_t bad)
 {
 	uint64_t want_first = 0;
 	uint64_t want = predict_bad(p, span->offset, span->length, &want_first);

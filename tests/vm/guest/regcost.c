@@ -13,13 +13,12 @@
 
 #include "ground.h"
 
-#define ACCESS		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			 IBV_ACCESS_REMOTE_READ)
-#define TURNS		100
-#define ROUNDS		6	/* the best one counts: others use this machine too */
-#define BAR		1.10
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define TURNS 100
+#define ROUNDS 6 /* the best one counts: others use this machine too */
+#define BAR 1.10
 /* Its DMA addresses and this iova differ in bit 31: pages of 2 GiB, no wrap. */
-#define SAFE_IOVA	0x700080000000ULL
+#define SAFE_IOVA 0x700080000000ULL
 
 struct sample {
 	double plain[TURNS];
@@ -71,9 +70,8 @@ struct buffer {
 static double plain(const struct buffer *b)
 {
 	double start = now_us();
-	struct ibv_mr *mr = b->fd < 0 ?
-		ibv_reg_mr(pd, b->memory, b->length, ACCESS) :
-		ibv_reg_dmabuf_mr(pd, 0, b->length, b->addr, b->fd, ACCESS);
+	struct ibv_mr *mr = b->fd < 0 ? ibv_reg_mr(pd, b->memory, b->length, ACCESS) :
+					ibv_reg_dmabuf_mr(pd, 0, b->length, b->addr, b->fd, ACCESS);
 
 	if (!mr || ibv_dereg_mr(mr))
 		bail("plain registration: %s", strerror(errno));
@@ -85,9 +83,8 @@ static double guarded(const struct buffer *b)
 	const struct mrg_dmabuf buf = { .fd = b->fd, .base = b->addr };
 	double start = now_us();
 	struct mrg_mr *mr;
-	int ret = b->fd < 0 ?
-		mrg_reg(ctx, pd, b->memory, b->length, ACCESS, NULL, &mr) :
-		mrg_reg_dmabuf(ctx, pd, &buf, b->addr, b->length, ACCESS, NULL, &mr);
+	int ret = b->fd < 0 ? mrg_reg(ctx, pd, b->memory, b->length, ACCESS, NULL, &mr) :
+			      mrg_reg_dmabuf(ctx, pd, &buf, b->addr, b->length, ACCESS, NULL, &mr);
 
 	if (ret || mrg_mr_count(mr) != 1)
 		bail("%s: registration by mrguard: %d", b->name, ret);
@@ -99,8 +96,10 @@ static double guarded(const struct buffer *b)
 /* The plan alone, as registration makes it where it needs the addresses. */
 static double plan(const struct buffer *b)
 {
-	struct mrg_plan_opts opts = { .size = sizeof(opts), .walk = info.walk,
-				      .iova = b->addr, .length = b->length,
+	struct mrg_plan_opts opts = { .size = sizeof(opts),
+				      .walk = info.walk,
+				      .iova = b->addr,
+				      .length = b->length,
 				      .flags = MRG_PLAN_IOVA_FREE };
 	double start = now_us();
 	struct mrg_layout layout;
@@ -169,9 +168,8 @@ static void show_plan(const struct buffer *b, double repeated)
 		s.plan[i] = plan(b);
 	}
 	once = low(s.first, b->turns);
-	printf("# %s: a buffer not seen before %.1f us; the plan alone %.1f us%s\n",
-	       b->name, once, low(s.plan, b->turns),
-	       needs_layout(b) ? ", its addresses among it" : "");
+	printf("# %s: a buffer not seen before %.1f us; the plan alone %.1f us%s\n", b->name, once,
+	       low(s.plan, b->turns), needs_layout(b) ? ", its addresses among it" : "");
 	if (needs_layout(b))
 		ok(repeated < once, "%s: a DMA-BUF seen before costs less", b->name);
 }
@@ -185,25 +183,26 @@ static void compare(const struct buffer *b)
 	for (int i = 0; i < ROUNDS && ratio > BAR; i++) {
 		double r = round_ratio(b, &p, &g);
 
-		printf("# %s: plain %.1f us, mrguard %.1f us, ratio %.3f\n",
-		       b->name, p, g, r);
+		printf("# %s: plain %.1f us, mrguard %.1f us, ratio %.3f\n", b->name, p, g, r);
 		if (r < ratio) {
 			ratio = r;
 			best_g = g;
 		}
 	}
 	if (b->fd >= 0 && !needs_layout(b))
-		ok(ratio <= BAR, "%s: mrguard costs at most %.2f times plain verbs",
-		   b->name, BAR);
+		ok(ratio <= BAR, "%s: mrguard costs at most %.2f times plain verbs", b->name, BAR);
 	show_plan(b, best_g);
 }
 
 static void compare_dmabuf(const char *name, uint64_t length, uint64_t seg, int turns)
 {
 	const struct mrg_sg sg = { 4 * GIB, length };
-	struct buffer b = { .name = name, .fd = make_dmabuf(&sg, 1, seg),
-			    .addr = SAFE_IOVA, .length = length,
-			    .seg = seg, .turns = turns };
+	struct buffer b = { .name = name,
+			    .fd = make_dmabuf(&sg, 1, seg),
+			    .addr = SAFE_IOVA,
+			    .length = length,
+			    .seg = seg,
+			    .turns = turns };
 
 	compare(&b);
 	close(b.fd);
@@ -213,8 +212,7 @@ static void compare_memory(const char *name, uint64_t length)
 {
 	struct buffer b = { .name = name, .fd = -1, .length = length, .turns = TURNS };
 
-	b.memory = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	b.memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(b.memory, 1, length);
 	b.addr = (uintptr_t)b.memory;
 	compare(&b);
@@ -228,8 +226,8 @@ int main(int argc, char **argv)
 	ground_up();
 	verbs = rc_device_open("simnic0");
 	pd = verbs ? ibv_alloc_pd(verbs) : NULL;
-	if (!pd || mrg_open(&ctx, verbs, NULL) || mrg_dev_open(&dev) ||
-	    mrg_dev_info(dev, &info) || mrg_importer_find(NULL, "simnic0", &pci))
+	if (!pd || mrg_open(&ctx, verbs, NULL) || mrg_dev_open(&dev) || mrg_dev_info(dev, &info) ||
+	    mrg_importer_find(NULL, "simnic0", &pci))
 		bail("simnic0 cannot be opened");
 	compare_dmabuf("DMA-BUF of 2 MiB", 2 * MIB, 2 * GIB, TURNS);
 	compare_dmabuf("DMA-BUF of 1 GiB", GIB, 2 * GIB, TURNS);

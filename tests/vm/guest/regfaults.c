@@ -7,15 +7,14 @@
 
 #include "ground.h"
 
-#define ACCESS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-		 IBV_ACCESS_REMOTE_READ)
-#define SIZE	(12 * GIB)
-#define IOVA	0x700000000000ULL
-#define PIECES	12
-#define CYCLES	2048
-#define WARM_UP	256
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define SIZE (12 * GIB)
+#define IOVA 0x700000000000ULL
+#define PIECES 12
+#define CYCLES 2048
+#define WARM_UP 256
 /* Slabs breathe; a leak of one object a cycle would be far above this. */
-#define SLAB_SLACK_KIB	1024
+#define SLAB_SLACK_KIB 1024
 
 static const struct mrg_sg wrapping = { 4 * GIB, SIZE };
 static struct ibv_context *verbs;
@@ -27,7 +26,7 @@ struct state {
 	uint64_t fds;
 	uint64_t vmas;
 	uint64_t mrs;
-	uint64_t rdma_mrs;	/* as the kernel's own resource tracking has it */
+	uint64_t rdma_mrs; /* as the kernel's own resource tracking has it */
 	uint64_t dmabufs;
 	uint64_t attached;
 	uint64_t mapped;
@@ -75,7 +74,8 @@ static struct state look(void)
 	struct simgpu_stat stat = { .fd = -1 };
 	int device = open(SIMGPU_DEVICE, O_RDWR | O_CLOEXEC);
 	struct state s = {
-		.fds = count_fds(), .vmas = count_lines("/proc/self/maps"),
+		.fds = count_fds(),
+		.vmas = count_lines("/proc/self/maps"),
 		.mrs = simnic_stat("simnic0", "mrs_live"),
 	};
 
@@ -85,7 +85,8 @@ static struct state look(void)
 	s.attached = stat.attached;
 	s.mapped = stat.mapped;
 	s.rdma_mrs = read_number("rdma resource show mr | grep -c simnic0");
-	s.dmabufs = read_number("sed -n 's/^Total \\([0-9]*\\) objects.*/\\1/p' /sys/kernel/debug/dma_buf/bufinfo");
+	s.dmabufs = read_number(
+		"sed -n 's/^Total \\([0-9]*\\) objects.*/\\1/p' /sys/kernel/debug/dma_buf/bufinfo");
 	s.slab_kib = read_number("sed -n 's/^SUnreclaim: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo");
 	return s;
 }
@@ -93,9 +94,8 @@ static struct state look(void)
 static bool same(const struct state *a, const struct state *b)
 {
 	printf("# fds %llu %llu, VMAs %llu %llu, MRs %llu %llu and %llu %llu, DMA-BUFs %llu %llu, attached %llu %llu, mapped %llu %llu, slab %llu %llu KiB\n",
-	       (unsigned long long)a->fds, (unsigned long long)b->fds,
-	       (unsigned long long)a->vmas, (unsigned long long)b->vmas,
-	       (unsigned long long)a->mrs, (unsigned long long)b->mrs,
+	       (unsigned long long)a->fds, (unsigned long long)b->fds, (unsigned long long)a->vmas,
+	       (unsigned long long)b->vmas, (unsigned long long)a->mrs, (unsigned long long)b->mrs,
 	       (unsigned long long)a->rdma_mrs, (unsigned long long)b->rdma_mrs,
 	       (unsigned long long)a->dmabufs, (unsigned long long)b->dmabufs,
 	       (unsigned long long)a->attached, (unsigned long long)b->attached,
@@ -109,7 +109,8 @@ static bool same(const struct state *a, const struct state *b)
 static int reg(int fd, uint64_t cap, struct mrg_mr **mr)
 {
 	const struct mrg_dmabuf buf = { .fd = fd, .base = IOVA };
-	const struct mrg_reg_opts opts = { .size = sizeof(opts), .max_mr_size = cap,
+	const struct mrg_reg_opts opts = { .size = sizeof(opts),
+					   .max_mr_size = cap,
 					   .flags = MRG_REG_IOVA_EQUAL };
 
 	return mrg_reg_dmabuf(ctx, pd, &buf, IOVA, SIZE, ACCESS, &opts, mr);
@@ -131,12 +132,12 @@ static void fail_each_piece(int fd, int err)
 		wrong += simnic_stat("simnic0", "mrs_live") != before.mrs;
 	}
 	printf("# %s\n", error.cause);
-	ok(!wrong, "failure with %s at each of %d pieces is told and undone",
-	   strerror(err), PIECES);
+	ok(!wrong, "failure with %s at each of %d pieces is told and undone", strerror(err),
+	   PIECES);
 	ok(!reg(fd, GIB, &mr) && mrg_mr_count(mr) == PIECES,
 	   "and then the same registration succeeds");
 	ok(look().rdma_mrs == before.rdma_mrs + PIECES &&
-	   look().attached == before.attached + PIECES,
+		   look().attached == before.attached + PIECES,
 	   "which the kernel's own counts show");
 	mrg_dereg(mr);
 	after = look();
@@ -150,10 +151,12 @@ static void exporter_fails(void)
 	size_t wrong = 0;
 
 	for (uint32_t good = 0; good < PIECES; good++) {
-		struct simgpu_create create = {
-			.size = sizeof(create), .seg = 2 * GIB, .extents_n = 1,
-			.extents = (uintptr_t)&wrapping, .fail_errno = ENOMEM,
-			.fail_after = good };
+		struct simgpu_create create = { .size = sizeof(create),
+						.seg = 2 * GIB,
+						.extents_n = 1,
+						.extents = (uintptr_t)&wrapping,
+						.fail_errno = ENOMEM,
+						.fail_after = good };
 		int device = open(SIMGPU_DEVICE, O_RDWR | O_CLOEXEC);
 		int fd = ioctl(device, SIMGPU_IOC_CREATE, &create);
 		struct mrg_mr *mr = NULL;
@@ -180,10 +183,9 @@ static void short_fd(void)
 	struct mrg_mr *mr;
 
 	ok(reg(fd, 0, &mr) == -EINVAL && !mrg_last_error(ctx, &error) &&
-	   !strcmp(error.stage, "check fd") && strstr(error.cause, "20971520"),
+		   !strcmp(error.stage, "check fd") && strstr(error.cause, "20971520"),
 	   "a DMA-BUF shorter than the range is named with its size");
-	ok(simnic_stat("simnic0", "mrs_failed") == asked,
-	   "and the device is not asked");
+	ok(simnic_stat("simnic0", "mrs_failed") == asked, "and the device is not asked");
 	close(fd);
 }
 
@@ -237,8 +239,8 @@ static void cycle(void *memory, size_t *failed)
 
 static void churn(void)
 {
-	void *memory = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory =
+		mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct state before, after;
 	size_t failed = 0;
 

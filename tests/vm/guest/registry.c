@@ -4,8 +4,8 @@
 
 #include "transfer_kit.h"
 
-#define BYTES	(4u << 20)
-#define DEVICES	2
+#define BYTES (4u << 20)
+#define DEVICES 2
 
 static struct ibv_context *verbs[DEVICES];
 static struct mrg_registry_device devices[DEVICES];
@@ -46,7 +46,8 @@ static void open_devices(void)
 		if (!devices[i].pd)
 			bail("%s: %s", names[i], strerror(errno));
 		ok(!choose(names[i], i ? "192.0.2.1" : "192.0.2.2", &choice) &&
-		   choice.entry.type == MRG_GID_ROCE_V2 && is_in_table(verbs[i], &choice.entry),
+			   choice.entry.type == MRG_GID_ROCE_V2 &&
+			   is_in_table(verbs[i], &choice.entry),
 		   "the GID that is chosen is RoCEv2, and at its index");
 		memcpy(devices[i].gid, choice.entry.gid, 16);
 		devices[i].gid_type = choice.entry.type;
@@ -72,16 +73,17 @@ static void check_descriptor(struct mrg_registry *registry, struct mrg_buffer *b
 	if (mrg_buffer_describe(buffer, 0, &desc))
 		bail("no descriptor");
 	ok(desc.device_count == DEVICES && !strcmp(desc.devices[1].name, "rxe_b") &&
-	   desc.devices[0].guid == ibv_get_device_guid(verbs[0]->device) &&
-	   desc.devices[0].link_layer == IBV_LINK_LAYER_ETHERNET &&
-	   !memcmp(desc.devices[1].gid, devices[1].gid, 16),
+		   desc.devices[0].guid == ibv_get_device_guid(verbs[0]->device) &&
+		   desc.devices[0].link_layer == IBV_LINK_LAYER_ETHERNET &&
+		   !memcmp(desc.devices[1].gid, devices[1].gid, 16),
 	   "the descriptor names both devices as they are");
 	ok(mrg_buffer_keys(buffer, 1, addr + 5, 100, &local, 1) == 1 &&
-	   mrg_descriptor_keys(&desc, 1, addr + 5, 100, &remote, 1) == 1 &&
-	   local.rkey == remote.rkey && local.wire == remote.wire && remote.wire == addr + 5,
+		   mrg_descriptor_keys(&desc, 1, addr + 5, 100, &remote, 1) == 1 &&
+		   local.rkey == remote.rkey && local.wire == remote.wire &&
+		   remote.wire == addr + 5,
 	   "both sides' keys for a range are one device's");
-	ok(!mrg_path_choose(&desc, &desc, &opts, &path, NULL) &&
-	   path.protocol == MRG_PROTO_VERBS && path.rail_count == DEVICES,
+	ok(!mrg_path_choose(&desc, &desc, &opts, &path, NULL) && path.protocol == MRG_PROTO_VERBS &&
+		   path.rail_count == DEVICES,
 	   "a large transfer takes both devices");
 	ok(!mrg_registry_verify(registry, &desc, NULL), "the descriptor is the present one");
 	mrg_descriptor_release(&desc);
@@ -89,10 +91,11 @@ static void check_descriptor(struct mrg_registry *registry, struct mrg_buffer *b
 
 static void check_registry(void)
 {
-	struct mrg_registry_opts opts = { .size = sizeof(opts), .devices = devices,
+	struct mrg_registry_opts opts = { .size = sizeof(opts),
+					  .devices = devices,
 					  .device_count = DEVICES };
-	void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			    -1, 0);
+	void *memory =
+		mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct mrg_registry *registry;
 	struct mrg_buffer *buffer;
 

@@ -11,8 +11,7 @@
 static const char wrapping[] = "--buffer simgpu:12G,seg=2G --iova 0x700000000000 --blocks 48";
 
 /* Runs the command, and reads its one JSON object. */
-__attribute__((format(printf, 2, 3)))
-static json_t *selftest(int *status, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static json_t *selftest(int *status, const char *format, ...)
 {
 	char options[256], command[512];
 	json_t *root;
@@ -22,8 +21,7 @@ static json_t *selftest(int *status, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(options, sizeof(options), format, args);
 	va_end(args);
-	snprintf(command, sizeof(command), "mrguard selftest --json --device simnic0 %s",
-		 options);
+	snprintf(command, sizeof(command), "mrguard selftest --json --device simnic0 %s", options);
 	fprintf(stderr, "%s\n", command);
 	out = popen(command, "r");
 	root = json_loadf(out, JSON_DISABLE_EOF_CHECK, NULL);
@@ -51,7 +49,7 @@ static size_t groups(json_t *root, const char *kind, const char *distance)
 	json_t *faults = json_object_get(root, "faults"), *g;
 	size_t i, n = 0;
 
-	json_array_foreach(faults, i, g)
+	json_array_foreach (faults, i, g)
 		n += !strcmp(text(g, "kind"), kind) && !strcmp(text(g, "distance"), distance);
 	return n;
 }
@@ -64,8 +62,8 @@ static void is_clean(const char *what, size_t mrs, const char *options)
 	ok(!status && !strcmp(text(root, "verdict"), "clean") && !number(root, "wrong"),
 	   "%s: clean", what);
 	ok(number(root, "mrs") == mrs, "%s: %zu MRs", what, mrs);
-	ok(number(root, "compared") > 0 && number(root, "places") > 0,
-	   "%s: bytes were compared", what);
+	ok(number(root, "compared") > 0 && number(root, "places") > 0, "%s: bytes were compared",
+	   what);
 	json_decref(root);
 }
 
@@ -100,15 +98,15 @@ static void handed_in_fd(void)
 	root = selftest(&status, "--raw --buffer fd:%d --blocks 12", fd);
 	ok(status == wraps && !strcmp(text(root, "truth"), "small MRs"),
 	   "an inherited DMA-BUF is looked at through MRs of its own");
-	ok(!wraps || groups(root, "moved", "-0x100000000") >= 4,
-	   "the fault is named there too");
+	ok(!wraps || groups(root, "moved", "-0x100000000") >= 4, "the fault is named there too");
 	json_decref(root);
 	close(fd);
 }
 
 static void what_cannot_run_says_so(void)
 {
-	ok(WEXITSTATUS(run_command("mrguard selftest --device simnic0 --buffer simgpu:1Q >&2")) == 2,
+	ok(WEXITSTATUS(run_command("mrguard selftest --device simnic0 --buffer simgpu:1Q >&2")) ==
+		   2,
 	   "a buffer that cannot be made: exit status 2");
 	simnic_set("simnic0", "fail_reg_errno", EIO);
 	simnic_set("simnic0", "fail_reg_nth", 2);
@@ -136,7 +134,8 @@ int main(int argc, char **argv)
 	raw_shows_the_fault("a buffer that would wrap", wrapping);
 	handed_in_fd();
 	what_cannot_run_says_so();
-	ok(!run_command("mrguard demo >$MRG_OUT/demo.txt; s=$?; sed 's/^/# /' $MRG_OUT/demo.txt; exit $s"),
+	ok(!run_command(
+		   "mrguard demo >$MRG_OUT/demo.txt; s=$?; sed 's/^/# /' $MRG_OUT/demo.txt; exit $s"),
 	   "the demo ends well");
 	ground_down();
 	tap_end();

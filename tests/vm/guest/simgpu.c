@@ -21,8 +21,8 @@
 #include "simgpu_spec.h"
 #include "vm/guest/importer.h"
 
-#define GIB	(1ULL << 30)
-#define WINDOW	0x100000000ULL	/* memmap=16G$4G */
+#define GIB (1ULL << 30)
+#define WINDOW 0x100000000ULL /* memmap=16G$4G */
 
 /* The running kernel's page, by which real extents are counted. */
 static uint64_t page;
@@ -31,8 +31,11 @@ static uint64_t page;
 static int64_t entries(int fd, struct mrg_ioc_run *runs, uint32_t cap)
 {
 	struct mrg_ioc_layout arg = {
-		.size = sizeof(arg), .dmabuf_fd = fd, .importer = importer,
-		.runs = (uintptr_t)runs, .runs_cap = cap,
+		.size = sizeof(arg),
+		.dmabuf_fd = fd,
+		.importer = importer,
+		.runs = (uintptr_t)runs,
+		.runs_cap = cap,
 	};
 
 	if (ioctl(mrguard, MRG_IOC_LAYOUT, &arg))
@@ -73,7 +76,8 @@ static void extent_is_cut_at_the_importers_largest_segment(void **state)
 static void extent_is_cut_at_the_segment_asked_for(void **state)
 {
 	const struct mrg_ioc_run want[] = {
-		{ 0x1000000000, 0xfffff000 }, { 0x10fffff000, 0xfffff000 },
+		{ 0x1000000000, 0xfffff000 },
+		{ 0x10fffff000, 0xfffff000 },
 		{ 0x11ffffe000, 0x2000 },
 	};
 
@@ -84,7 +88,10 @@ static void extent_is_cut_at_the_segment_asked_for(void **state)
 static void extents_keep_their_order(void **state)
 {
 	const struct mrg_ioc_run want[] = {
-		{ 8 * GIB, GIB }, { 9 * GIB, GIB }, { 4 * GIB, GIB }, { 12 * GIB, page },
+		{ 8 * GIB, GIB },
+		{ 9 * GIB, GIB },
+		{ 4 * GIB, GIB },
+		{ 12 * GIB, page },
 	};
 	char spec[64];
 
@@ -96,7 +103,9 @@ static void extents_keep_their_order(void **state)
 static void segments_can_run_downwards(void **state)
 {
 	const struct mrg_ioc_run want[] = {
-		{ 6 * GIB, GIB / 2 }, { 5 * GIB, GIB }, { 4 * GIB, GIB },
+		{ 6 * GIB, GIB / 2 },
+		{ 5 * GIB, GIB },
+		{ 4 * GIB, GIB },
 	};
 
 	(void)state;
@@ -106,7 +115,9 @@ static void segments_can_run_downwards(void **state)
 static void invented_addresses_may_be_any_number(void **state)
 {
 	const struct mrg_ioc_run want[] = {
-		{ 0, 1 }, { UINT64_MAX - 4095, 4096 }, { 61440, 28672 },
+		{ 0, 1 },
+		{ UINT64_MAX - 4095, 4096 },
+		{ 61440, 28672 },
 	};
 
 	(void)state;
@@ -180,8 +191,12 @@ static volatile uint64_t *map(int fd, uint64_t offset, size_t length)
 static void bytes_lie_where_the_layout_says(void **state)
 {
 	int plain = make("12G"), swapped = make("4G@8G+4G@4G+4G@12G");
-	const uint64_t at[] = { 0, 4 * GIB - page, 4 * GIB, 8 * GIB - page, 8 * GIB, 12 * GIB - page };
-	const uint64_t is[] = { 4 * GIB, 8 * GIB - page, 0, 4 * GIB - page, 8 * GIB, 12 * GIB - page };
+	const uint64_t at[] = {
+		0, 4 * GIB - page, 4 * GIB, 8 * GIB - page, 8 * GIB, 12 * GIB - page
+	};
+	const uint64_t is[] = {
+		4 * GIB, 8 * GIB - page, 0, 4 * GIB - page, 8 * GIB, 12 * GIB - page
+	};
 
 	(void)state;
 	for (int i = 0; i < 6; i++) {
@@ -220,8 +235,8 @@ static void there_is_no_mapping_where_there_are_no_bytes(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_ptr_equal(mmap(NULL, page, PROT_READ, MAP_PRIVATE, real, 0), MAP_FAILED);
 	assert_int_equal(errno, EINVAL);
-	assert_ptr_equal(mmap(NULL, 2 * page, PROT_READ, MAP_SHARED, real,
-			      (off_t)(4 * GIB - page)), MAP_FAILED);
+	assert_ptr_equal(mmap(NULL, 2 * page, PROT_READ, MAP_SHARED, real, (off_t)(4 * GIB - page)),
+			 MAP_FAILED);
 	assert_int_equal(errno, EINVAL);
 	close(fake);
 	close(real);
@@ -279,9 +294,10 @@ static void wrong_requests_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(create_errno(ok), 0);
-#define REFUSED(field, value, err) do { \
-		c = ok; \
-		c.field = (value); \
+#define REFUSED(field, value, err)                      \
+	do {                                            \
+		c = ok;                                 \
+		c.field = (value);                      \
 		assert_int_equal(create_errno(c), err); \
 	} while (0)
 	REFUSED(size, 8, EINVAL);

@@ -19,9 +19,9 @@
 #include "simgpu_spec.h"
 #include "vm/guest/importer.h"
 
-#define GIB		(1ULL << 30)
-#define WINDOW		(4 * GIB)	/* memmap=16G$4G */
-#define WINDOW_END	(20 * GIB)
+#define GIB (1ULL << 30)
+#define WINDOW (4 * GIB) /* memmap=16G$4G */
+#define WINDOW_END (20 * GIB)
 
 static struct mrg_ioc_run runs[16];
 
@@ -31,8 +31,11 @@ static int64_t map(const char *spec, struct mrg_ioc_layout *arg)
 
 	assert_true(fd >= 0);
 	*arg = (struct mrg_ioc_layout){
-		.size = sizeof(*arg), .dmabuf_fd = fd, .importer = importer,
-		.runs = (uintptr_t)runs, .runs_cap = 16,
+		.size = sizeof(*arg),
+		.dmabuf_fd = fd,
+		.importer = importer,
+		.runs = (uintptr_t)runs,
+		.runs_cap = 16,
 	};
 	assert_int_equal(ioctl(mrguard, MRG_IOC_LAYOUT, arg), 0);
 	close(fd);

@@ -15,7 +15,7 @@
 
 #include "simgpu_spec.h"
 
-#define GIB	(1ULL << 30)
+#define GIB (1ULL << 30)
 #define MAX_BLOCKS 6
 
 /* A buffer that is one run of addresses, and what is to come of it. */
@@ -26,7 +26,7 @@ struct row {
 	struct {
 		unsigned int page_shift;
 		uint64_t nblocks;
-		uint64_t gib[MAX_BLOCKS];	/* block addresses in GiB */
+		uint64_t gib[MAX_BLOCKS]; /* block addresses in GiB */
 	} truncating, exact;
 };
 
@@ -105,7 +105,7 @@ struct fixture {
 	struct ibv_mr *hmr;
 };
 
-#define HOST_SIZE	(1U << 20)
+#define HOST_SIZE (1U << 20)
 
 static int open_fixture(void **state)
 {
@@ -164,8 +164,7 @@ static void write_and_find(struct fixture *f, const struct region *r, uint64_t o
 		if (at != offset + i)
 			assert_int_equal(r->cpu[offset + i], 0);
 	}
-	assert_status(transfer(f, IBV_WR_RDMA_READ, HOST_SIZE / 2, r, offset, len),
-		      IBV_WC_SUCCESS);
+	assert_status(transfer(f, IBV_WR_RDMA_READ, HOST_SIZE / 2, r, offset, len), IBV_WC_SUCCESS);
 	assert_int_equal(memcmp(f->host, f->host + HOST_SIZE / 2, len), 0);
 }
 
@@ -209,31 +208,30 @@ static void row(void **state, const struct row *row)
 	region_close(&r);
 }
 
-#define ROW(name, ...)								\
-static void name(void **state)							\
-{										\
-	static const struct row this = { __VA_ARGS__ };				\
-										\
-	row(state, &this);							\
-}
+#define ROW(name, ...)                                          \
+	static void name(void **state)                          \
+	{                                                       \
+		static const struct row this = { __VA_ARGS__ }; \
+                                                                \
+		row(state, &this);                              \
+	}
 
-ROW(agreeing_in_32_bits, "12G@4G", 0x700000000000, 12 * GIB,
-    { 32, 3, { 4, 4, 4 } }, { 32, 3, { 4, 8, 12 } })
-ROW(agreeing_in_33_bits, "12G@8G", 0x700000000000, 12 * GIB,
-    { 33, 2, { 8, 8 } }, { 33, 2, { 8, 16 } })
-ROW(start_not_aligned, "12G@0x100010000", 0x700000010000, 12 * GIB,
-    { 32, 4, { 4, 8, 8, 8 } }, { 32, 4, { 4, 8, 12, 16 } })
-ROW(one_page_covers_all, "12G@4G", 0x700100000000, 12 * GIB,
-    { 34, 1, { 0 } }, { 34, 1, { 0 } })
-ROW(rebased, "12G@4G", 0x700080000000, 12 * GIB,
-    { 31, 6, { 4, 6, 8, 10, 12, 14 } }, { 31, 6, { 4, 6, 8, 10, 12, 14 } })
-ROW(agreeing_in_30_bits, "6G@13G", 0x700300000000, 6 * GIB,
-    { 30, 6, { 13, 14, 15, 16, 17, 18 } }, { 30, 6, { 13, 14, 15, 16, 17, 18 } })
-ROW(long_entries, "12G@4G,seg=0xffff0000", 0x700000000000, 12 * GIB,
-    { 32, 3, { 4, 4, 4 } }, { 32, 3, { 4, 8, 12 } })
+ROW(agreeing_in_32_bits, "12G@4G", 0x700000000000, 12 * GIB, { 32, 3, { 4, 4, 4 } },
+    { 32, 3, { 4, 8, 12 } })
+ROW(agreeing_in_33_bits, "12G@8G", 0x700000000000, 12 * GIB, { 33, 2, { 8, 8 } },
+    { 33, 2, { 8, 16 } })
+ROW(start_not_aligned, "12G@0x100010000", 0x700000010000, 12 * GIB, { 32, 4, { 4, 8, 8, 8 } },
+    { 32, 4, { 4, 8, 12, 16 } })
+ROW(one_page_covers_all, "12G@4G", 0x700100000000, 12 * GIB, { 34, 1, { 0 } }, { 34, 1, { 0 } })
+ROW(rebased, "12G@4G", 0x700080000000, 12 * GIB, { 31, 6, { 4, 6, 8, 10, 12, 14 } },
+    { 31, 6, { 4, 6, 8, 10, 12, 14 } })
+ROW(agreeing_in_30_bits, "6G@13G", 0x700300000000, 6 * GIB, { 30, 6, { 13, 14, 15, 16, 17, 18 } },
+    { 30, 6, { 13, 14, 15, 16, 17, 18 } })
+ROW(long_entries, "12G@4G,seg=0xffff0000", 0x700000000000, 12 * GIB, { 32, 3, { 4, 4, 4 } },
+    { 32, 3, { 4, 8, 12 } })
 /* Contiguous behind an IOMMU as well, and there aligned to 16 GiB. */
-ROW(mapped_as_a_whole, "12G@4G,whole", 0x700100000000, 12 * GIB,
-    { 32, 3, { 0, 0, 0 } }, { 32, 3, { 0, 4, 8 } })
+ROW(mapped_as_a_whole, "12G@4G,whole", 0x700100000000, 12 * GIB, { 32, 3, { 0, 0, 0 } },
+    { 32, 3, { 0, 4, 8 } })
 
 static void wrap_goes_unnoticed_exactly_where_the_walk_truncates(void **state)
 {
@@ -469,7 +467,7 @@ struct udmabuf_request {
 	uint64_t offset;
 	uint64_t size;
 };
-#define UDMABUF_REQUEST_CREATE	_IOW('u', 0x42, struct udmabuf_request)
+#define UDMABUF_REQUEST_CREATE _IOW('u', 0x42, struct udmabuf_request)
 
 static int udmabuf(size_t size, unsigned char **cpu)
 {
@@ -510,8 +508,7 @@ static void pages_of_a_memfd_are_reached(void **state)
 static void a_block_for_each_page_is_kept(void **state)
 {
 	struct fixture *f = *state;
-	struct region r = region_open(&f->pair.b, "12G@4G", 12 * GIB,
-				      0x700000000000 + page_size());
+	struct region r = region_open(&f->pair.b, "12G@4G", 12 * GIB, 0x700000000000 + page_size());
 
 	assert_int_equal(1ULL << r.facts.page_shift, page_size());
 	assert_int_equal(r.facts.nblocks, 12 * GIB / page_size());
@@ -520,22 +517,25 @@ static void a_block_for_each_page_is_kept(void **state)
 	region_close(&r);
 }
 
-#define IS(name, test) { name, test, open_fixture, close_fixture, NULL }
+#define IS(name, test)                                        \
+	{                                                     \
+		name, test, open_fixture, close_fixture, NULL \
+	}
 
 /* On all machines. */
-#define COMMON									\
-	IS("in pieces of 2 GiB nothing wraps", pieces_of_2_gib_never_wrap),	\
-	IS("runs out of order are followed", runs_out_of_order_are_followed),	\
-	IS("an offset in the DMA-BUF is kept", an_offset_in_the_dmabuf_is_kept), \
-	IS("a range past the end is refused", a_range_past_the_end_is_refused),	\
-	IS("a remote address that leads nowhere is an error",			\
-	   a_remote_address_that_leads_nowhere_is_an_error),			\
-	IS("a local address that leads nowhere is an error",			\
-	   a_local_address_that_leads_nowhere_is_an_error),			\
-	IS("addresses that lead nowhere can be absorbed", strays_can_be_absorbed), \
-	/* The last one: main() may leave it out. */				\
-	IS("the pages of a memfd are reached through udmabuf",			\
-	   pages_of_a_memfd_are_reached)
+#define COMMON                                                                           \
+	IS("in pieces of 2 GiB nothing wraps", pieces_of_2_gib_never_wrap),              \
+		IS("runs out of order are followed", runs_out_of_order_are_followed),    \
+		IS("an offset in the DMA-BUF is kept", an_offset_in_the_dmabuf_is_kept), \
+		IS("a range past the end is refused", a_range_past_the_end_is_refused),  \
+		IS("a remote address that leads nowhere is an error",                    \
+		   a_remote_address_that_leads_nowhere_is_an_error),                     \
+		IS("a local address that leads nowhere is an error",                     \
+		   a_local_address_that_leads_nowhere_is_an_error),                      \
+		IS("addresses that lead nowhere can be absorbed",                        \
+		   strays_can_be_absorbed), /* The last one: main() may leave it out. */ \
+		IS("the pages of a memfd are reached through udmabuf",                   \
+		   pages_of_a_memfd_are_reached)
 
 static const struct CMUnitTest direct[] = {
 	IS("address and iova agree in 32 bits: blocks and bytes", agreeing_in_32_bits),
@@ -556,8 +556,7 @@ static const struct CMUnitTest direct[] = {
 };
 
 static const struct CMUnitTest behind_iommu[] = {
-	IS("a buffer mapped as a whole wraps exactly where the walk truncates",
-	   mapped_as_a_whole),
+	IS("a buffer mapped as a whole wraps exactly where the walk truncates", mapped_as_a_whole),
 	IS("entries mapped one by one do not wrap", entries_mapped_one_by_one_do_not_wrap),
 	COMMON,
 };
@@ -584,8 +583,8 @@ int main(int argc, char **argv)
 		failed = _cmocka_run_group_tests("behind an IOMMU", behind_iommu,
 						 COUNT(behind_iommu) - none, NULL, NULL);
 	else
-		failed = _cmocka_run_group_tests("direct", direct, COUNT(direct) - none, NULL,
-						 NULL);
+		failed =
+			_cmocka_run_group_tests("direct", direct, COUNT(direct) - none, NULL, NULL);
 	failed += unload("simnic") != 0;
 	failed += unload("simgpu") != 0;
 	return failed != 0;

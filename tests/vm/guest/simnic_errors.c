@@ -6,7 +6,7 @@
  */
 #include "simnic_pair.h"
 
-#define SIZE	65536
+#define SIZE 65536
 
 struct fixture {
 	struct pair pair;
@@ -55,8 +55,8 @@ static void assert_untouched(const struct fixture *f)
 
 /* What comes of one request of the length between the two ends. */
 static enum ibv_wc_status try(struct fixture *f, enum ibv_wr_opcode opcode,
-			      const struct ibv_mr *local, uint64_t at,
-			      const struct ibv_mr *remote, uint64_t to, uint32_t len)
+			      const struct ibv_mr *local, uint64_t at, const struct ibv_mr *remote,
+			      uint64_t to, uint32_t len)
 {
 	struct ibv_sge sge = sge_of(local, at, len);
 	struct ibv_send_wr wr = request(opcode, &sge, remote, to);
@@ -179,8 +179,7 @@ static void a_queue_pair_without_the_access_is_an_invalid_request(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_status(try(f, IBV_WR_RDMA_WRITE, f->amr, 0, f->bmr, 0, 8),
-		      IBV_WC_REM_INV_REQ_ERR);
+	assert_status(try(f, IBV_WR_RDMA_WRITE, f->amr, 0, f->bmr, 0, 8), IBV_WC_REM_INV_REQ_ERR);
 	assert_untouched(f);
 }
 
@@ -188,8 +187,7 @@ static void a_read_without_resources_for_it_is_an_invalid_request(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_status(try(f, IBV_WR_RDMA_READ, f->amr, 0, f->bmr, 0, 8),
-		      IBV_WC_REM_INV_REQ_ERR);
+	assert_status(try(f, IBV_WR_RDMA_READ, f->amr, 0, f->bmr, 0, 8), IBV_WC_REM_INV_REQ_ERR);
 	assert_untouched(f);
 }
 
@@ -351,8 +349,7 @@ static void an_access_error_is_told_as_an_event(void **state)
 	struct ibv_async_event event;
 	struct pollfd fd = { .fd = f->pair.b.context->async_fd, .events = POLLIN };
 
-	assert_status(try(f, IBV_WR_RDMA_WRITE, f->amr, 0, f->bmr, SIZE, 8),
-		      IBV_WC_REM_ACCESS_ERR);
+	assert_status(try(f, IBV_WR_RDMA_WRITE, f->amr, 0, f->bmr, SIZE, 8), IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(poll(&fd, 1, PAIR_WAIT_MS), 1);
 	assert_int_equal(ibv_get_async_event(f->pair.b.context, &event), 0);
 	assert_int_equal(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
@@ -381,8 +378,7 @@ static void a_pair_works_again_after_a_reset(void **state)
 	struct fixture *f = *state;
 	struct pair_options o = { 0 };
 
-	assert_status(try(f, IBV_WR_RDMA_WRITE, f->amr, 0, f->bmr, SIZE, 8),
-		      IBV_WC_REM_ACCESS_ERR);
+	assert_status(try(f, IBV_WR_RDMA_WRITE, f->amr, 0, f->bmr, SIZE, 8), IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(end_to_state(&f->pair.a, IBV_QPS_RESET), 0);
 	assert_int_equal(end_to_state(&f->pair.b, IBV_QPS_RESET), 0);
 	pair_connect(&f->pair, &o);
@@ -455,8 +451,14 @@ static void a_full_completion_queue_is_an_error(void **state)
 	ibv_ack_async_event(&event);
 }
 
-#define IS(name, test)		{ name, test, open_fixture, close_fixture, NULL }
-#define WITH(o, name, test)	{ name, test, open_fixture, close_fixture, o }
+#define IS(name, test)                                        \
+	{                                                     \
+		name, test, open_fixture, close_fixture, NULL \
+	}
+#define WITH(o, name, test)                                \
+	{                                                  \
+		name, test, open_fixture, close_fixture, o \
+	}
 
 static struct pair_options no_write = {
 	.qp_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE,
@@ -516,7 +518,8 @@ int main(void)
 		IS("a pair works again after a reset", a_pair_works_again_after_a_reset),
 		IS("a peer that is gone exhausts the retries",
 		   a_peer_that_is_gone_exhausts_the_retries),
-		WITH(&patient, "a peer that is late is waited for", a_peer_that_is_late_is_waited_for),
+		WITH(&patient, "a peer that is late is waited for",
+		     a_peer_that_is_late_is_waited_for),
 		IS("a peer of another is not reached", a_peer_of_another_is_not_reached),
 		IS("an unconnected queue pair takes no send",
 		   an_unconnected_queue_pair_takes_no_send),

@@ -10,11 +10,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define SIZE	(1U << 20)
+#define SIZE (1U << 20)
 
-static const char * const live[] = {
-	"mrs_live", "pds_live", "cqs_live", "qps_live", "contexts_live"
-};
+static const char *const live[] = { "mrs_live", "pds_live", "cqs_live", "qps_live",
+				    "contexts_live" };
 
 /* Areas of kernel memory that simnic's code has asked for: rings, block lists. */
 static int areas(void)
@@ -243,7 +242,8 @@ static void busy(int ready)
 	for (unsigned int i = 0;; i++) {
 		struct ibv_mr *mr = reg(&u.pair.a, u.p, SIZE, PAIR_ACCESS);
 		struct ibv_sge to = sge_of(mr, SIZE / 2, SIZE / 2), from = sge_of(mr, 1, SIZE / 2);
-		struct ibv_send_wr wr = request(i % 2 ? IBV_WR_RDMA_READ : IBV_WR_SEND, &from, mr, 9);
+		struct ibv_send_wr wr =
+			request(i % 2 ? IBV_WR_RDMA_READ : IBV_WR_SEND, &from, mr, 9);
 		struct ibv_mr *bmr = reg(&u.pair.b, u.p, SIZE, PAIR_ACCESS);
 
 		to.lkey = bmr->lkey;
@@ -500,8 +500,10 @@ static void block_list_can_be_read_while_the_region_goes(void **state)
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
-		execl("/bin/sh", "sh", "-c", "while :; do cat /sys/kernel/debug/simnic/simnic0/mr/* "
-		      ">/dev/null 2>&1; done", NULL);
+		execl("/bin/sh", "sh", "-c",
+		      "while :; do cat /sys/kernel/debug/simnic/simnic0/mr/* "
+		      ">/dev/null 2>&1; done",
+		      NULL);
 		_exit(127);
 	}
 	user_open(&u);
@@ -547,7 +549,10 @@ static void removing_the_netdev_leaves_the_device_alone(void **state)
 	assert_int_equal(load("simnic"), 0);
 }
 
-#define IS(name, test) { name, test, NULL, leaves_nothing, NULL }
+#define IS(name, test)                                 \
+	{                                              \
+		name, test, NULL, leaves_nothing, NULL \
+	}
 
 int main(void)
 {
@@ -556,12 +561,15 @@ int main(void)
 		   the_nth_registration_fails_with_the_errno),
 		IS("all registrations after some fail", all_registrations_after_some_fail),
 		IS("a registration can be slow", a_registration_can_be_slow),
-		IS("the largest region is told and kept to", the_largest_region_is_told_and_kept_to),
-		IS("a largest page out of range is refused", a_largest_page_out_of_range_is_refused),
+		IS("the largest region is told and kept to",
+		   the_largest_region_is_told_and_kept_to),
+		IS("a largest page out of range is refused",
+		   a_largest_page_out_of_range_is_refused),
 		IS("the Nth request fails with the status asked for",
 		   the_nth_request_fails_with_the_status),
 		IS("a failed registration leaves nothing", a_failed_registration_leaves_nothing),
-		IS("a user killed at any time leaves nothing", killed_at_any_time_it_leaves_nothing),
+		IS("a user killed at any time leaves nothing",
+		   killed_at_any_time_it_leaves_nothing),
 		IS("a user killed in a long batch goes at once",
 		   killed_in_a_long_batch_it_goes_at_once),
 		IS("unloading while in use is refused", unloading_while_in_use_is_refused),

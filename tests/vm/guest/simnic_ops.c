@@ -9,14 +9,14 @@
  */
 #include "simnic_pair.h"
 
-#define SIZE	(1U << 20)
+#define SIZE (1U << 20)
 
 struct fixture {
 	struct pair pair;
-	unsigned char *a, *b;		/* the two ends' buffers */
-	unsigned char *as, *bs;		/* what they should hold */
+	unsigned char *a, *b; /* the two ends' buffers */
+	unsigned char *as, *bs; /* what they should hold */
 	struct ibv_mr *amr, *bmr;
-	size_t part;			/* of the cases; 0: all */
+	size_t part; /* of the cases; 0: all */
 };
 
 /* How the module is loaded, and which devices the two ends are on. */
@@ -89,18 +89,17 @@ static void compare(const struct fixture *f)
 }
 
 /* Sizes around words, lines, pages, blocks; offsets that match and do not. */
-static const uint32_t sizes[] = {
-	1, 2, 7, 8, 9, 63, 64, 65, 511, 4095, 4096, 4097, 8191, 65535, 65536, 65537, 300001
-};
+static const uint32_t sizes[] = { 1,	2,    7,    8,	  9,	 63,	64,    65,    511,
+				  4095, 4096, 4097, 8191, 65535, 65536, 65537, 300001 };
 static const uint32_t offsets[][2] = {
-	{ 0, 0 }, { 1, 0 }, { 0, 1 }, { 3, 5 }, { 4095, 4095 }, { 4090, 2 }, { 2, 4090 },
-	{ 65536, 131072 }, { 70001, 12345 },
+	{ 0, 0 },    { 1, 0 },	  { 0, 1 },	     { 3, 5 },	       { 4095, 4095 },
+	{ 4090, 2 }, { 2, 4090 }, { 65536, 131072 }, { 70001, 12345 },
 };
 
 /* All of them on one ground, and a part that differs with it on the others. */
-#define FOR_EACH_CASE(f, i, k)							\
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)		\
-		for (size_t k = (f)->part ? (i + (f)->part) % 5 : 0;		\
+#define FOR_EACH_CASE(f, i, k)                                        \
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) \
+		for (size_t k = (f)->part ? (i + (f)->part) % 5 : 0;  \
 		     k < sizeof(offsets) / sizeof(offsets[0]); k += (f)->part ? 5 : 1)
 
 static void refill(unsigned char *p, unsigned char *shadow, size_t offset, size_t len,
@@ -114,7 +113,8 @@ static void write_moves_its_bytes(void **state)
 {
 	struct fixture *f = *state;
 
-	FOR_EACH_CASE(f, i, k) {
+	FOR_EACH_CASE(f, i, k)
+	{
 		struct ibv_sge sge = sge_of(f->amr, offsets[k][0], sizes[i]);
 		struct ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &sge, f->bmr, offsets[k][1]);
 
@@ -129,7 +129,8 @@ static void read_moves_its_bytes(void **state)
 {
 	struct fixture *f = *state;
 
-	FOR_EACH_CASE(f, i, k) {
+	FOR_EACH_CASE(f, i, k)
+	{
 		struct ibv_sge sge = sge_of(f->amr, offsets[k][0], sizes[i]);
 		struct ibv_send_wr wr = request(IBV_WR_RDMA_READ, &sge, f->bmr, offsets[k][1]);
 
@@ -144,7 +145,8 @@ static void send_moves_its_bytes(void **state)
 {
 	struct fixture *f = *state;
 
-	FOR_EACH_CASE(f, i, k) {
+	FOR_EACH_CASE(f, i, k)
+	{
 		struct ibv_sge from = sge_of(f->amr, offsets[k][0], sizes[i]);
 		/* Three bytes more than come, of which none may change. */
 		struct ibv_sge to = sge_of(f->bmr, offsets[k][1], sizes[i] + 3);
@@ -440,24 +442,28 @@ static void a_roce_port_has_the_gids_of_its_netdev(void **state)
 	assert_int_equal(be64toh(entry.gid.global.interface_id), 0x0000ffffc0000201);
 }
 
-#define ON(ground, name, test) { name, test, open_fixture, close_fixture, ground }
-#define OPERATIONS(g, on)								\
-	ON(g, on ": a WRITE moves exactly its bytes", write_moves_its_bytes),		\
-	ON(g, on ": a READ moves exactly its bytes", read_moves_its_bytes),		\
-	ON(g, on ": a SEND moves exactly its bytes", send_moves_its_bytes),		\
-	ON(g, on ": an empty request moves nothing", nothing_is_moved_by_an_empty_request), \
-	ON(g, on ": a SEND brings its immediate", send_brings_its_immediate),		\
-	ON(g, on ": a WRITE brings its immediate and takes a receive",			\
-	   write_brings_its_immediate_and_takes_a_receive),				\
-	ON(g, on ": lists are gathered and scattered", lists_are_gathered_and_scattered), \
-	ON(g, on ": a READ scatters over a list", read_scatters_over_a_list),		\
-	ON(g, on ": inline data needs no key", inline_data_is_taken_at_once),		\
-	ON(g, on ": fetch-and-add adds and gives the old value",			\
-	   fetch_and_add_adds_and_gives_the_old_value),					\
-	ON(g, on ": compare-and-swap swaps only what compares",				\
-	   compare_and_swap_swaps_only_what_compares),					\
-	ON(g, on ": a batch is done in order and answers where asked",			\
-	   a_batch_is_done_in_order)
+#define ON(ground, name, test)                                  \
+	{                                                       \
+		name, test, open_fixture, close_fixture, ground \
+	}
+#define OPERATIONS(g, on)                                                                         \
+	ON(g, on ": a WRITE moves exactly its bytes", write_moves_its_bytes),                     \
+		ON(g, on ": a READ moves exactly its bytes", read_moves_its_bytes),               \
+		ON(g, on ": a SEND moves exactly its bytes", send_moves_its_bytes),               \
+		ON(g, on ": an empty request moves nothing",                                      \
+		   nothing_is_moved_by_an_empty_request),                                         \
+		ON(g, on ": a SEND brings its immediate", send_brings_its_immediate),             \
+		ON(g, on ": a WRITE brings its immediate and takes a receive",                    \
+		   write_brings_its_immediate_and_takes_a_receive),                               \
+		ON(g, on ": lists are gathered and scattered", lists_are_gathered_and_scattered), \
+		ON(g, on ": a READ scatters over a list", read_scatters_over_a_list),             \
+		ON(g, on ": inline data needs no key", inline_data_is_taken_at_once),             \
+		ON(g, on ": fetch-and-add adds and gives the old value",                          \
+		   fetch_and_add_adds_and_gives_the_old_value),                                   \
+		ON(g, on ": compare-and-swap swaps only what compares",                           \
+		   compare_and_swap_swaps_only_what_compares),                                    \
+		ON(g, on ": a batch is done in order and answers where asked",                    \
+		   a_batch_is_done_in_order)
 
 int main(void)
 {

@@ -26,10 +26,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAIR_ACCESS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-#define PAIR_WAIT_MS	10000
-#define PAIR_QUIET_MS	200
+#define PAIR_ACCESS                                                                  \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+#define PAIR_WAIT_MS 10000
+#define PAIR_QUIET_MS 200
 
 struct end {
 	struct ibv_context *context;
@@ -50,15 +51,15 @@ struct pair {
 
 /* Zero means the value given here in brackets. */
 struct pair_options {
-	const char *a;		/* device [simnic0] */
-	const char *b;		/* [a's] */
+	const char *a; /* device [simnic0] */
+	const char *b; /* [a's] */
 	int gid_index;
-	int qp_access;		/* of b [all] */
+	int qp_access; /* of b [all] */
 	int no_rd_atomic;
-	uint8_t rnr_retry;	/* of a [0: none] */
-	uint8_t timeout;	/* of a: 4.096 us * 2^timeout [10: 4 ms] */
+	uint8_t rnr_retry; /* of a [0: none] */
+	uint8_t timeout; /* of a: 4.096 us * 2^timeout [10: 4 ms] */
 	uint8_t retry_cnt;
-	uint32_t cqe;		/* [1024] */
+	uint32_t cqe; /* [1024] */
 	int signal_all;
 };
 
@@ -83,8 +84,11 @@ static inline void end_open(struct end *e, const char *device, const struct pair
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = o->signal_all,
-		.cap = { .max_send_wr = 256, .max_recv_wr = 256, .max_send_sge = 16,
-			 .max_recv_sge = 16, .max_inline_data = 256 },
+		.cap = { .max_send_wr = 256,
+			 .max_recv_wr = 256,
+			 .max_send_sge = 16,
+			 .max_recv_sge = 16,
+			 .max_inline_data = 256 },
 	};
 	struct ibv_port_attr port;
 	int cqe = o->cqe ? (int)o->cqe : 1024;
@@ -122,38 +126,50 @@ static inline void end_close(struct end *e)
 static inline int end_to_init(struct end *e, int access)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = (unsigned int)access,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = (unsigned int)access,
 	};
 
-	return ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			     IBV_QP_ACCESS_FLAGS);
+	return ibv_modify_qp(e->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 static inline int end_to_rtr(struct end *e, const struct end *peer, const struct pair_options *o)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp->qp_num, .min_rnr_timer = 12,
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer->qp->qp_num,
+		.min_rnr_timer = 12,
 		.max_dest_rd_atomic = o->no_rd_atomic ? 0 : 4,
-		.ah_attr = { .port_num = 1, .dlid = peer->lid, .is_global = peer->roce != 0,
-			     .grh = { .dgid = peer->gid, .hop_limit = 1,
+		.ah_attr = { .port_num = 1,
+			     .dlid = peer->lid,
+			     .is_global = peer->roce != 0,
+			     .grh = { .dgid = peer->gid,
+				      .hop_limit = 1,
 				      .sgid_index = (uint8_t)o->gid_index } },
 	};
 
-	return ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			     IBV_QP_MIN_RNR_TIMER);
+	return ibv_modify_qp(e->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER);
 }
 
 static inline int end_to_rts(struct end *e, const struct pair_options *o)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS, .rnr_retry = o->rnr_retry, .retry_cnt = o->retry_cnt,
-		.timeout = o->timeout ? o->timeout : 10, .max_rd_atomic = 4,
+		.qp_state = IBV_QPS_RTS,
+		.rnr_retry = o->rnr_retry,
+		.retry_cnt = o->retry_cnt,
+		.timeout = o->timeout ? o->timeout : 10,
+		.max_rd_atomic = 4,
 	};
 
-	return ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	return ibv_modify_qp(e->qp, &attr,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 static inline int end_to_state(struct end *e, enum ibv_qp_state state)
@@ -209,7 +225,10 @@ static inline struct ibv_send_wr request(enum ibv_wr_opcode opcode, struct ibv_s
 					 const struct ibv_mr *mr, uint64_t offset)
 {
 	struct ibv_send_wr wr = {
-		.wr_id = 0x5151, .opcode = opcode, .sg_list = sge, .num_sge = 1,
+		.wr_id = 0x5151,
+		.opcode = opcode,
+		.sg_list = sge,
+		.num_sge = 1,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
@@ -284,12 +303,13 @@ static inline enum ibv_wc_status status_of(struct pair *p, struct ibv_send_wr *w
 	return wc.status;
 }
 
-#define assert_status(got, want) do {						\
-	enum ibv_wc_status got_ = (got);					\
-	if (got_ != (want))							\
-		print_error("status: %s\n", ibv_wc_status_str(got_));		\
-	assert_int_equal(got_, want);						\
-} while (0)
+#define assert_status(got, want)                                              \
+	do {                                                                  \
+		enum ibv_wc_status got_ = (got);                              \
+		if (got_ != (want))                                           \
+			print_error("status: %s\n", ibv_wc_status_str(got_)); \
+		assert_int_equal(got_, want);                                 \
+	} while (0)
 
 /* --------------------------------------------------------------- memory */
 
@@ -373,7 +393,7 @@ struct mr_facts {
 	uint64_t iova;
 	uint64_t nblocks;
 	uint64_t nruns;
-	uint64_t blocks[64];	/* the first of them */
+	uint64_t blocks[64]; /* the first of them */
 	uint64_t runs[8][2];
 };
 

@@ -10,8 +10,8 @@
 
 static void sizes(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
 {
-	static const uint64_t lengths[] = { 1, 2, 7, 64, 129, 4096, 4097, 65536,
-					    100001, MIB, 3 * MIB + 5 };
+	static const uint64_t lengths[] = { 1,	  2,	 7,	 64,  129,	  4096,
+					    4097, 65536, 100001, MIB, 3 * MIB + 5 };
 	uint64_t wrong = 0;
 	int failed = 0;
 
@@ -28,7 +28,8 @@ static void sizes(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r
 		failed += kit_move(p->ep, &op, 1) != 0;
 		wrong += kit_wrong(l->bytes + at, n, i);
 	}
-	ok(!failed && !wrong, "each size from 1 byte to 3 MiB arrives, unaligned, by WRITE and READ");
+	ok(!failed && !wrong,
+	   "each size from 1 byte to 3 MiB arrives, unaligned, by WRITE and READ");
 }
 
 #define BATCH 4096
@@ -41,8 +42,8 @@ static void batch(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r
 
 	kit_fill(l->bytes, 512 * BATCH, 9);
 	for (uint64_t i = 0; i < BATCH; i++)
-		ops[i] = kit_op(MRG_OP_WRITE, &parts[i], l, 512 * i, r,
-				512 * (BATCH - 1 - i), 1 + i % 512);
+		ops[i] = kit_op(MRG_OP_WRITE, &parts[i], l, 512 * i, r, 512 * (BATCH - 1 - i),
+				1 + i % 512);
 	ok(!kit_move(p->ep, ops, BATCH), "a batch of 4,096 is carried out");
 	for (uint64_t i = 0; i < BATCH; i++)
 		wrong += memcmp(l->bytes + 512 * i, r->bytes + 512 * (BATCH - 1 - i),
@@ -77,7 +78,8 @@ static void ranges(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *
 
 static void bad_key(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
 {
-	struct mrg_desc_piece piece = { .length = r->length, .wire = (uintptr_t)r->bytes,
+	struct mrg_desc_piece piece = { .length = r->length,
+					.wire = (uintptr_t)r->bytes,
 					.rkey = 0x00bad100 };
 	struct mrg_submit_opts opts = { .size = sizeof(opts) };
 	struct mrg_request *good[8], *bad;
@@ -93,13 +95,15 @@ static void bad_key(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer 
 
 		if (i == 4)
 			op.remote = stale;
-		failed += mrg_submit(p->ep, &op, 1, &opts, i == 4 ? &bad : &good[i > 4 ? i - 1 : i]) != 0;
+		failed += mrg_submit(p->ep, &op, 1, &opts,
+				     i == 4 ? &bad : &good[i > 4 ? i - 1 : i]) != 0;
 	}
 	failed += mrg_wait(bad, KIT_WAIT_MS) != 0;
 	mrg_request_result(bad, &result);
 	mrg_request_free(bad);
 	ok(!failed && result.status == -EACCES && result.side == MRG_SIDE_REMOTE &&
-	   result.key == piece.rkey, "a key that the peer does not have is named, with its side");
+		   result.key == piece.rkey,
+	   "a key that the peer does not have is named, with its side");
 	for (int i = 0; i < 8; i++)
 		failed += kit_finish(good[i], KIT_WAIT_MS) != 0;
 	ok(!failed, "requests before and behind it are carried out");
@@ -132,8 +136,9 @@ static void sleeping(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer
 static void registered(struct kit_pair *p, struct kit_buffer *r)
 {
 	struct mrg_registry_device device = { .pd = p->a.pd };
-	struct mrg_registry_opts opts = { .size = sizeof(opts), .ctx = p->a.ctx,
-					  .devices = &device, .device_count = 1 };
+	struct mrg_registry_opts opts = {
+		.size = sizeof(opts), .ctx = p->a.ctx, .devices = &device, .device_count = 1
+	};
 	struct mrg_local part = { .length = MIB };
 	struct mrg_op op = { MRG_OP_WRITE, 1, &part, r->remote, (uintptr_t)r->bytes };
 	unsigned char *bytes = aligned_alloc(4096, MIB);
@@ -171,8 +176,7 @@ static void port_down(struct kit_pair *p, struct kit_buffer *l, struct kit_buffe
 	kit_fill(l->bytes, MIB, 77);
 	run_command("ip link set rxb down");
 	from = kit_now();
-	if (mrg_submit(p->ep, &op, 1, &opts, &late) ||
-	    mrg_submit(p->ep, &op, 1, NULL, &patient))
+	if (mrg_submit(p->ep, &op, 1, &opts, &late) || mrg_submit(p->ep, &op, 1, NULL, &patient))
 		bail("mrg_submit");
 	usleep(700000);
 	run_command("ip link set rxb up");
@@ -207,7 +211,8 @@ static void local_fault(struct kit_pair *p, struct kit_buffer *l, struct kit_buf
 		bail("a request did not end");
 	mrg_request_result(bad, &result);
 	mrg_request_free(bad);
-	printf("# status %d, side %d, completion %u\n", result.status, (int)result.side, result.wc_status);
+	printf("# status %d, side %d, completion %u\n", result.status, (int)result.side,
+	       result.wc_status);
 	ok(result.status == -EFAULT && result.side == MRG_SIDE_LOCAL,
 	   "what this side's device refuses is told as this side's fault");
 	ok(!kit_finish(good, KIT_WAIT_MS) && !kit_wrong(r->bytes + 8192, 5000, 21),
@@ -337,8 +342,9 @@ static void killed(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *
 int main(void)
 {
 	/* Patient, as the machine may have other work. */
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .handshake_ms = 30000,
-					  .remake_ms = 30000 };
+	struct mrg_transfer_opts opts = {
+		.size = sizeof(opts), .lanes = 2, .handshake_ms = 30000, .remake_ms = 30000
+	};
 	struct kit_pair pair;
 	struct kit_buffer small, l, r;
 	int qps, mrs;

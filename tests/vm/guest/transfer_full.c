@@ -11,8 +11,8 @@
 
 #include "transfer_kit.h"
 
-#define LENGTH		(66 * MIB)
-#define ENDPOINTS	1000
+#define LENGTH (66 * MIB)
+#define ENDPOINTS 1000
 
 static struct kit_pair pair;
 static struct kit_buffer l, r;
@@ -41,7 +41,8 @@ static void sizes(void)
 		for (uint64_t odd = n > 1 ? n - 1 : n; odd <= n + 1; odd++, count++)
 			one_size(odd, &failed, &wrong);
 	}
-	ok(!failed && !wrong, "%d sizes from 1 byte to 64 MiB, and one more and less, by WRITE and READ", count);
+	ok(!failed && !wrong,
+	   "%d sizes from 1 byte to 64 MiB, and one more and less, by WRITE and READ", count);
 }
 
 static void large_batch(void)
@@ -52,7 +53,8 @@ static void large_batch(void)
 
 	kit_fill(l.bytes, 64 * MIB, 4);
 	for (uint64_t i = 0; i < 4096; i++)
-		ops[i] = kit_op(MRG_OP_WRITE, &parts[i], &l, i * 16384, &r, (4095 - i) * 16384, 16384);
+		ops[i] = kit_op(MRG_OP_WRITE, &parts[i], &l, i * 16384, &r, (4095 - i) * 16384,
+				16384);
 	ok(!kit_move(pair.ep, ops, 4096), "4,096 operations of 16 KiB end well");
 	for (uint64_t i = 0; i < 4096; i++)
 		wrong += memcmp(l.bytes + i * 16384, r.bytes + (4095 - i) * 16384, 16384) != 0;
@@ -68,7 +70,8 @@ static size_t hello(unsigned char *bytes)
 
 static void half_client(size_t length, bool ready)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(pair.port)) };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)atoi(pair.port)) };
 	struct transfer_message message = { .type = MESSAGE_READY };
 	unsigned char bytes[MESSAGE_SMALL], answer[MESSAGE_SMALL];
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -122,7 +125,8 @@ static void killed_clients(void)
 	signal(SIGUSR1, on_signal);
 	for (size_t i = 0; i < 6; i++)
 		kill_at(steps[i], i == 5);
-	ok(!mrg_listener_accept(pair.listener, 2000, &ep), "the one that had said all was handed out");
+	ok(!mrg_listener_accept(pair.listener, 2000, &ep),
+	   "the one that had said all was handed out");
 	from = kit_now();
 	while (mrg_ep_status(ep, NULL) >= 0 && kit_now() - from < 15)
 		usleep(1000);
@@ -130,7 +134,8 @@ static void killed_clients(void)
 	mrg_ep_close(ep);
 	while (kit_resources("qp") != before && kit_now() - from < 15)
 		usleep(10000);
-	ok(kit_resources("qp") == before, "clients killed at each step of the handshake leave no queue pair");
+	ok(kit_resources("qp") == before,
+	   "clients killed at each step of the handshake leave no queue pair");
 	ok(!kit_move(pair.ep, &op, 1), "and other endpoints go on");
 }
 

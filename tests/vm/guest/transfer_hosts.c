@@ -17,18 +17,24 @@
 
 #include "transfer_kit.h"
 
-#define DEVICE		"rxe_0"
-#define A		"192.0.2.1"
-#define B		"192.0.2.2"
-#define ALONE		"198.51.100."	/* .1 is a's, .2 b's, and no route leads there */
-#define HOSTS_PORT	"7100"
-#define SILENT_PORT	7300		/* of b: connections that nobody answers */
-#define LENGTH		(66 * MIB)
-#define COME_S		240		/* until the other host is there */
-#define ANSWER_MS	240000
+#define DEVICE "rxe_0"
+#define A "192.0.2.1"
+#define B "192.0.2.2"
+#define ALONE "198.51.100." /* .1 is a's, .2 b's, and no route leads there */
+#define HOSTS_PORT "7100"
+#define SILENT_PORT 7300 /* of b: connections that nobody answers */
+#define LENGTH (66 * MIB)
+#define COME_S 240 /* until the other host is there */
+#define ANSWER_MS 240000
 
 enum order_kind {
-	ORDER_COMPARE, ORDER_FILL, ORDER_MOVE, ORDER_RUN, ORDER_GREET, ORDER_DESCRIBE, ORDER_END
+	ORDER_COMPARE,
+	ORDER_FILL,
+	ORDER_MOVE,
+	ORDER_RUN,
+	ORDER_GREET,
+	ORDER_DESCRIBE,
+	ORDER_END
 };
 
 struct order {
@@ -45,9 +51,9 @@ struct place {
 };
 
 static struct kit_side side;
-static struct mrg_ep *ep;		/* orders, and most transfers */
+static struct mrg_ep *ep; /* orders, and most transfers */
 static struct kit_buffer mine;
-static struct kit_buffer theirs;	/* no bytes here: .remote and .length */
+static struct kit_buffer theirs; /* no bytes here: .remote and .length */
 static struct place there;
 
 /* ---- both ---- */
@@ -57,12 +63,14 @@ static void host_up(bool is_a)
 	int n = is_a ? 1 : 2;
 
 	run_command("modprobe -q crc32_generic >&2");
-	if (run_command("modprobe virtio_net >&2 && modprobe rdma_rxe >&2 && "
-			"ip addr add " ALONE "%d/32 dev eth0 && ip addr add 192.0.2.%d/24 dev eth0 && "
-			"ip link set eth0 mtu 4200 up && rdma link add " DEVICE " type rxe netdev eth0",
-			n, n) ||
-	    run_command("n=0; until [ $(cat /sys/class/infiniband/" DEVICE "/ports/1/gids/[0-9] | "
-			"grep -c 0000:ffff:) -ge 2 ]; do sleep 0.1; n=$((n + 1)); [ $n -lt 100 ] || exit 1; done"))
+	if (run_command(
+		    "modprobe virtio_net >&2 && modprobe rdma_rxe >&2 && "
+		    "ip addr add " ALONE "%d/32 dev eth0 && ip addr add 192.0.2.%d/24 dev eth0 && "
+		    "ip link set eth0 mtu 4200 up && rdma link add " DEVICE " type rxe netdev eth0",
+		    n, n) ||
+	    run_command(
+		    "n=0; until [ $(cat /sys/class/infiniband/" DEVICE "/ports/1/gids/[0-9] | "
+		    "grep -c 0000:ffff:) -ge 2 ]; do sleep 0.1; n=$((n + 1)); [ $n -lt 100 ] || exit 1; done"))
 		bail("no device on the wire");
 }
 
@@ -80,7 +88,8 @@ static void swap_places(void)
 	theirs.bytes = (unsigned char *)(uintptr_t)there.addr;
 }
 
-static int move_bytes(struct mrg_ep *by, enum mrg_op_code code, uint64_t at, uint64_t to, uint64_t length)
+static int move_bytes(struct mrg_ep *by, enum mrg_op_code code, uint64_t at, uint64_t to,
+		      uint64_t length)
 {
 	struct mrg_local part;
 	struct mrg_op op = kit_op(code, &part, &mine, at, &theirs, to, length);
@@ -92,8 +101,9 @@ static int move_bytes(struct mrg_ep *by, enum mrg_op_code code, uint64_t at, uin
 static void describe(struct mrg_descriptor *desc)
 {
 	struct mrg_registry_device device = { .pd = side.pd };
-	struct mrg_registry_opts opts = { .size = sizeof(opts), .ctx = side.ctx,
-					  .devices = &device, .device_count = 1 };
+	struct mrg_registry_opts opts = {
+		.size = sizeof(opts), .ctx = side.ctx, .devices = &device, .device_count = 1
+	};
 	struct mrg_registry *registry;
 	struct mrg_buffer *buffer;
 
@@ -220,8 +230,7 @@ static int64_t ask(const struct order *order)
 	return answer;
 }
 
-__attribute__((format(printf, 1, 2)))
-static int64_t ask_to_run(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static int64_t ask_to_run(const char *format, ...)
 {
 	struct order order = { .kind = ORDER_RUN };
 	va_list args;
@@ -241,8 +250,9 @@ static int64_t ask_bytes(enum order_kind kind, uint64_t at, uint64_t length, uin
 
 static int64_t ask_to_move(enum mrg_op_code code, uint64_t at, uint64_t to, uint64_t length)
 {
-	const struct order order = { .kind = ORDER_MOVE, .code = code, .at = at, .there = to,
-				     .length = length };
+	const struct order order = {
+		.kind = ORDER_MOVE, .code = code, .at = at, .there = to, .length = length
+	};
 
 	return ask(&order);
 }
@@ -282,7 +292,8 @@ static void sizes(void)
 		for (uint64_t odd = n > 1 ? n - 1 : n; odd <= n + 1; odd++, count++)
 			one_size(odd, &failed, &wrong);
 	printf("# %d sizes\n", count);
-	ok(!failed && !wrong, "sizes from 1 byte up, and one more and less, arrive by WRITE and READ");
+	ok(!failed && !wrong,
+	   "sizes from 1 byte up, and one more and less, arrive by WRITE and READ");
 }
 
 static void the_other_way(void)
@@ -298,8 +309,8 @@ static void the_other_way(void)
 	ok(!wrong, "and gets what is there");
 }
 
-#define BATCH	4096
-#define CELL	512
+#define BATCH 4096
+#define CELL 512
 
 static void batch(void)
 {
@@ -317,7 +328,8 @@ static void batch(void)
 				CELL * (BATCH - 1 - i), 1 + i % CELL);
 	ok(!kit_move(ep, ops, BATCH), "and one of 4,096 READs");
 	for (uint64_t i = 0; i < BATCH; i++)
-		wrong += memcmp(mine.bytes + CELL * i, mine.bytes + back + CELL * i, 1 + i % CELL) != 0;
+		wrong += memcmp(mine.bytes + CELL * i, mine.bytes + back + CELL * i,
+				1 + i % CELL) != 0;
 	ok(!wrong, "each operation has moved its own bytes");
 }
 
@@ -349,7 +361,8 @@ static void one_name(void)
 			code = reasons[i].code;
 	ok(code == -EXDEV, "as it is not shared here");
 	memcpy(other.boot, own.boot, sizeof(own.boot));
-	ok(!mrg_path_choose(&own, &other, NULL, &path, &error) && path.protocol == MRG_PROTO_HOST_SHM,
+	ok(!mrg_path_choose(&own, &other, NULL, &path, &error) &&
+		   path.protocol == MRG_PROTO_HOST_SHM,
 	   "control: with one boot id the share is chosen");
 	mrg_descriptor_release(&own);
 	mrg_descriptor_release(&other);
@@ -418,14 +431,16 @@ static void no_route(void)
 	ret = choose(ALONE "2", &choice, &error);
 	printf("# %s\n", error.cause);
 	ok(ret < 0 && strstr(error.cause, DEVICE) && strstr(error.cause, ALONE "2") &&
-	   strstr(error.cause, "table"), "no route: the device, the address and the table are named");
+		   strstr(error.cause, "table"),
+	   "no route: the device, the address and the table are named");
 	if (mrg_transfer_open(&transfer, side.pd, &opts))
 		bail("no transfer handle");
 	ret = mrg_ep_connect(transfer, B, HOSTS_PORT, &none);
 	mrg_transfer_last_error(transfer, &error);
 	printf("# %s\n", error.cause);
 	ok(ret == -EREMOTEIO && strstr(error.cause, ALONE "1") && strstr(error.cause, DEVICE) &&
-	   kit_now() - from < 5, "a GID that the other host has no route to is refused by it, at once");
+		   kit_now() - from < 5,
+	   "a GID that the other host has no route to is refused by it, at once");
 	mrg_transfer_close(transfer);
 }
 
@@ -439,10 +454,13 @@ static void second_subnet(void)
 	ask_to_run("ip addr add 203.0.113.2/24 dev eth0");
 	for (int i = 0; i < 100 && !chosen("203.0.113.2", "203.0.113.1"); i++)
 		usleep(100000);
-	ok(chosen("203.0.113.2", "203.0.113.1") && chosen(B, A), "with a second subnet, each by its own");
-	ok(!mrg_ep_connect(side.transfer, "203.0.113.2", HOSTS_PORT, &other), "an endpoint comes about there");
+	ok(chosen("203.0.113.2", "203.0.113.1") && chosen(B, A),
+	   "with a second subnet, each by its own");
+	ok(!mrg_ep_connect(side.transfer, "203.0.113.2", HOSTS_PORT, &other),
+	   "an endpoint comes about there");
 	kit_fill(mine.bytes, 100001, 61);
-	ok(!move_bytes(other, MRG_OP_WRITE, 0, 7, 100001) && !ask_bytes(ORDER_COMPARE, 7, 100001, 61),
+	ok(!move_bytes(other, MRG_OP_WRITE, 0, 7, 100001) &&
+		   !ask_bytes(ORDER_COMPARE, 7, 100001, 61),
 	   "and moves its bytes");
 	mrg_ep_close(other);
 }
@@ -451,20 +469,28 @@ static void second_subnet(void)
 
 static void the_command(void)
 {
-	ok(!ask_to_run("cd /tmp && head -c 9000001 /dev/urandom >source && "
-		       "{ setsid mrguard serve --device=" DEVICE " --listen=" B " --writable source >serve.log 2>&1 & echo $! >pid; } && "
-		       "n=0; until grep -q 'on port' serve.log; do sleep 0.1; n=$((n + 1)); [ $n -lt 300 ] || exit 1; done"),
+	ok(!ask_to_run(
+		   "cd /tmp && head -c 9000001 /dev/urandom >source && "
+		   "{ setsid mrguard serve --device=" DEVICE " --listen=" B
+		   " --writable source >serve.log 2>&1 & echo $! >pid; } && "
+		   "n=0; until grep -q 'on port' serve.log; do sleep 0.1; n=$((n + 1)); [ $n -lt 300 ] || exit 1; done"),
 	   "`mrguard serve' runs on host b");
-	ok(!run_command("cd /tmp && timeout 120 mrguard copy --device=" DEVICE " --quiet " B ":18600 target >&2"),
+	ok(!run_command("cd /tmp && timeout 120 mrguard copy --device=" DEVICE " --quiet " B
+			":18600 target >&2"),
 	   "`mrguard copy' takes a file from there");
-	ok(!run_command("cd /tmp && head -c 7000003 /dev/urandom >new && timeout 120 mrguard copy --device=" DEVICE
-			" --quiet new " B ":18600 >&2 && tail -c +7000004 target >>new"),
+	ok(!run_command(
+		   "cd /tmp && head -c 7000003 /dev/urandom >new && timeout 120 mrguard copy --device=" DEVICE
+		   " --quiet new " B ":18600 >&2 && tail -c +7000004 target >>new"),
 	   "and writes to it");
-	ok(!run_command("cd /tmp && timeout 120 mrguard copy --device=" DEVICE " --quiet " B ":18600 again >&2 && cmp new again >&2"),
+	ok(!run_command("cd /tmp && timeout 120 mrguard copy --device=" DEVICE " --quiet " B
+			":18600 again >&2 && cmp new again >&2"),
 	   "what comes back is what was written");
-	ok(!run_command("cd /tmp && timeout 120 mrguard bench --device=" DEVICE " --check --seconds=0.3 --sizes=1,4097,64K "
-			"--batch=8 --op=both --json " B ":18600 >bench.json && cp bench.json $MRG_OUT/ && "
-			"[ $(jq '[.rows[] | select(.checked > 0 and .wrong == 0)] | length' bench.json) = 3 ]"),
+	ok(!run_command(
+		   "cd /tmp && timeout 120 mrguard bench --device=" DEVICE
+		   " --check --seconds=0.3 --sizes=1,4097,64K "
+		   "--batch=8 --op=both --json " B
+		   ":18600 >bench.json && cp bench.json $MRG_OUT/ && "
+		   "[ $(jq '[.rows[] | select(.checked > 0 and .wrong == 0)] | length' bench.json) = 3 ]"),
 	   "`mrguard bench' finds every byte right");
 	ok(!ask_to_run("kill $(cat /tmp/pid)"), "the server ends when it is told to");
 }
@@ -498,7 +524,8 @@ static void half_a_handshake(struct mrg_transfer *impatient, struct mrg_listener
 	double from = kit_now();
 
 	ok(!ask(&order), "a client is made welcome");
-	ask_to_run("{ sleep 0.3; ip link set eth0 down; sleep 4; ip link set eth0 up; } >/dev/null 2>&1 &");
+	ask_to_run(
+		"{ sleep 0.3; ip link set eth0 down; sleep 4; ip link set eth0 up; } >/dev/null 2>&1 &");
 	ret = mrg_ep_connect(impatient, B, "7300", &none);
 	printf("# given up after %.1f s\n", kit_now() - from);
 	ok(ret == -ETIMEDOUT && kit_now() - from < 6,
@@ -560,15 +587,17 @@ static void gone(struct mrg_transfer *impatient, struct mrg_listener *listener)
 	printf("# busy, after %.1f s: %s\n", busy_s, error.cause);
 	pthread_join(thread, NULL);
 	ok(busy.moved > 0 && busy.status == -ETIMEDOUT && error.code == -ETIMEDOUT &&
-	   strstr(error.cause, "did not re-make") && busy_s < 20,
+		   strstr(error.cause, "did not re-make") && busy_s < 20,
 	   "a host that vanishes while it is written to: the request ends in time, and says so");
 	op = kit_op(MRG_OP_WRITE, &part, &mine, 5, &other, 3, 50001);
 	kit_fill(mine.bytes + 5, 50001, 41);
-	ok(!kit_move(self, &op, 1) && !kit_wrong(other.bytes + 3, 50001, 41), "another endpoint goes on");
+	ok(!kit_move(self, &op, 1) && !kit_wrong(other.bytes + 3, 50001, 41),
+	   "another endpoint goes on");
 	idle_s = until_over(idle, from, 60);
 	mrg_ep_status(idle, &error);
 	printf("# idle, after %.1f s: %s\n", idle_s, error.cause);
-	ok(error.code == -ETIMEDOUT && idle_s < 40, "an idle endpoint learns of it in time as well");
+	ok(error.code == -ETIMEDOUT && idle_s < 40,
+	   "an idle endpoint learns of it in time as well");
 	from = kit_now();
 	mrg_ep_close(busy.ep);
 	mrg_ep_close(idle);
@@ -581,8 +610,9 @@ static void gone(struct mrg_transfer *impatient, struct mrg_listener *listener)
 
 static void run_a(void)
 {
-	struct mrg_transfer_opts hasty = { .size = sizeof(hasty), .handshake_ms = 2000, .remake_ms = 3000,
-					   .retry_count = 4 };
+	struct mrg_transfer_opts hasty = {
+		.size = sizeof(hasty), .handshake_ms = 2000, .remake_ms = 3000, .retry_count = 4
+	};
 	struct mrg_listener *listener, *own;
 	struct mrg_transfer *impatient;
 	int qps = kit_resources("qp"), mrs = kit_resources("mr");
@@ -604,7 +634,8 @@ static void run_a(void)
 	mrg_listener_close(listener);
 	mrg_listener_close(own);
 	mrg_transfer_close(impatient);
-	ok(kit_resources("qp") == qps && kit_resources("mr") == mrs, "no queue pair and no MR is left");
+	ok(kit_resources("qp") == qps && kit_resources("mr") == mrs,
+	   "no queue pair and no MR is left");
 	mrg_remote_free(theirs.remote);
 	kit_buffer_free(&mine);
 	ok(!kit_side_close(&side), "nothing keeps the device open");
@@ -614,8 +645,9 @@ static void run_a(void)
 
 int main(void)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .handshake_ms = 20000,
-					  .remake_ms = 20000 };
+	struct mrg_transfer_opts opts = {
+		.size = sizeof(opts), .lanes = 2, .handshake_ms = 20000, .remake_ms = 20000
+	};
 	const char *host = getenv("MRG_HOST");
 	bool is_a = host && *host == 'a';
 

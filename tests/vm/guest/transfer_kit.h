@@ -18,9 +18,8 @@
 #include "ground.h"
 #include "transfer/message.h"
 
-#define KIT_WAIT_MS	30000
-#define KIT_ACCESS	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-			 IBV_ACCESS_REMOTE_READ)
+#define KIT_WAIT_MS 30000
+#define KIT_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 struct kit_side {
 	struct ibv_context *verbs;
@@ -65,7 +64,8 @@ static inline void kit_up(void)
 
 static inline void kit_down(void)
 {
-	run_command("rdma link del rxe_a; rdma link del rxe_b; ip link del rxa; rmmod rdma_rxe >&2");
+	run_command(
+		"rdma link del rxe_a; rdma link del rxe_b; ip link del rxa; rmmod rdma_rxe >&2");
 }
 
 static inline void side_open_on(struct kit_side *side, const char *device,
@@ -92,18 +92,17 @@ static inline int kit_side_close(struct kit_side *side)
 }
 
 /* In MRs of @piece bytes, 0: as the library likes. */
-static inline void kit_buffer_make(struct kit_buffer *b, struct kit_side *side,
-				   uint64_t length, uint64_t piece)
+static inline void kit_buffer_make(struct kit_buffer *b, struct kit_side *side, uint64_t length,
+				   uint64_t piece)
 {
 	struct mrg_reg_opts opts = { .size = sizeof(opts), .max_mr_size = piece };
 	static struct mrg_desc_piece pieces[4096];
 	size_t count;
 
 	b->length = length;
-	b->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (b->bytes == MAP_FAILED || mrg_reg(side->ctx, side->pd, b->bytes, length,
-					      KIT_ACCESS, &opts, &b->mr))
+	b->bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (b->bytes == MAP_FAILED ||
+	    mrg_reg(side->ctx, side->pd, b->bytes, length, KIT_ACCESS, &opts, &b->mr))
 		bail("registration of %llu bytes", (unsigned long long)length);
 	count = mrg_remote_pieces(b->mr, pieces, 4096);
 	if (count > 4096 || mrg_remote_make((uintptr_t)b->bytes, pieces, count, 0, &b->remote))
@@ -203,12 +202,12 @@ static inline void kit_pair_close(struct kit_pair *p)
 
 static inline struct mrg_op kit_op(enum mrg_op_code code, struct mrg_local *part,
 				   const struct kit_buffer *local, uint64_t at,
-				   const struct kit_buffer *remote, uint64_t there,
-				   uint64_t length)
+				   const struct kit_buffer *remote, uint64_t there, uint64_t length)
 {
-	*part = (struct mrg_local){ .mr = local->mr, .addr = (uintptr_t)local->bytes + at, .length = length };
-	return (struct mrg_op){ code, 1, part, remote->remote,
-				(uintptr_t)remote->bytes + there };
+	*part = (struct mrg_local){ .mr = local->mr,
+				    .addr = (uintptr_t)local->bytes + at,
+				    .length = length };
+	return (struct mrg_op){ code, 1, part, remote->remote, (uintptr_t)remote->bytes + there };
 }
 
 /* Return: the request's status, or -EAGAIN where it did not end. */
@@ -248,10 +247,14 @@ static inline int kit_move(struct mrg_ep *ep, const struct mrg_op *ops, size_t c
 /* What a client with one lane at @ipv4 says first. */
 static inline size_t kit_hello(const unsigned char ipv4[4], unsigned char *bytes)
 {
-	struct transfer_message message = { .type = MESSAGE_HELLO, .hello = {
-		.port = { .ethernet = 1, .gid_type = IBV_GID_TYPE_ROCE_V2,
-			  .mtu = IBV_MTU_1024, .reads = 1 },
-		.gids = 1, .lanes = 1, .lane = { { 4242, 7 } } } };
+	struct transfer_message message = { .type = MESSAGE_HELLO,
+					    .hello = { .port = { .ethernet = 1,
+								 .gid_type = IBV_GID_TYPE_ROCE_V2,
+								 .mtu = IBV_MTU_1024,
+								 .reads = 1 },
+						       .gids = 1,
+						       .lanes = 1,
+						       .lane = { { 4242, 7 } } } };
 
 	message.hello.gid[0].type = IBV_GID_TYPE_ROCE_V2;
 	memset(message.hello.gid[0].gid + 10, 0xff, 2);
@@ -266,7 +269,8 @@ static inline int kit_resources(const char *what)
 	int n = 0;
 	FILE *f;
 
-	snprintf(command, sizeof(command), "rdma resource show %s 2>/dev/null | grep -c -v 'GSI\\|SMI\\|ib_core'", what);
+	snprintf(command, sizeof(command),
+		 "rdma resource show %s 2>/dev/null | grep -c -v 'GSI\\|SMI\\|ib_core'", what);
 	f = popen(command, "r");
 	if (f && fgets(line, sizeof(line), f))
 		n = atoi(line);

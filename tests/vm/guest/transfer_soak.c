@@ -13,20 +13,20 @@
 
 #include "transfer_kit.h"
 
-#define ENDPOINTS	3
-#define WORKERS		(2 * ENDPOINTS)
-#define AREA		(8 * MIB)	/* of a worker, on either side */
-#define LARGEST_SHIFT	22		/* 4 MiB */
-#define MOVES		64		/* of a round, over its requests */
-#define REQUESTS	4
-#define GAP		64		/* between ranges, at most */
-#define CI_SECONDS	120
-#define FULL_SECONDS	3600
-#define ROUND_SECONDS	900		/* without an end: lost */
-#define PATIENCE_MS	300000		/* of passers-by, on a machine that has other work */
-#define SAMPLES		6		/* at least, however slow the machine */
-#define RSS_SLACK_KB	1024		/* malloc's own unrest */
-#define VMA_SLACK	8
+#define ENDPOINTS 3
+#define WORKERS (2 * ENDPOINTS)
+#define AREA (8 * MIB) /* of a worker, on either side */
+#define LARGEST_SHIFT 22 /* 4 MiB */
+#define MOVES 64 /* of a round, over its requests */
+#define REQUESTS 4
+#define GAP 64 /* between ranges, at most */
+#define CI_SECONDS 120
+#define FULL_SECONDS 3600
+#define ROUND_SECONDS 900 /* without an end: lost */
+#define PATIENCE_MS 300000 /* of passers-by, on a machine that has other work */
+#define SAMPLES 6 /* at least, however slow the machine */
+#define RSS_SLACK_KB 1024 /* malloc's own unrest */
+#define VMA_SLACK 8
 
 enum injury { UNHURT, BYTE_FLIPPED, GAP_FLIPPED, COMPLETION_DROPPED, COMPLETION_TWICE };
 
@@ -34,21 +34,21 @@ enum injury { UNHURT, BYTE_FLIPPED, GAP_FLIPPED, COMPLETION_DROPPED, COMPLETION_
 struct move {
 	enum mrg_op_code code;
 	uint64_t at, there, length, seed;
-	uint64_t gap, peer_gap;		/* before it, on either side */
+	uint64_t gap, peer_gap; /* before it, on either side */
 };
 
 struct worker {
 	struct mrg_ep *ep;
 	struct kit_buffer *mine, *theirs;
-	uint64_t base;			/* of its area in both buffers */
+	uint64_t base; /* of its area in both buffers */
 	unsigned int dice;
-	enum injury injury;		/* of the next round */
+	enum injury injury; /* of the next round */
 	pthread_t thread;
 
 	struct move moves[MOVES];
 	size_t count;
-	uint64_t serial;		/* of the next request */
-	uint64_t first;			/* of this round's */
+	uint64_t serial; /* of the next request */
+	uint64_t first; /* of this round's */
 	uint64_t totals[REQUESTS];
 	unsigned int handed_out[REQUESTS];
 
@@ -122,7 +122,8 @@ static void compare_round(struct worker *w)
 
 		w->wrong += kit_wrong(target_of(w, m), m->length, m->seed);
 		w->wrong += kit_wrong(w->mine->bytes + m->at - m->gap, m->gap, ~m->seed);
-		w->wrong += kit_wrong(w->theirs->bytes + m->there - m->peer_gap, m->peer_gap, ~m->seed);
+		w->wrong +=
+			kit_wrong(w->theirs->bytes + m->there - m->peer_gap, m->peer_gap, ~m->seed);
 	}
 }
 
@@ -138,14 +139,17 @@ static uint32_t cut_local(struct worker *w, const struct move *m, struct mrg_loc
 	}
 	parts[0] = (struct mrg_local){ .mr = w->mine->mr, .addr = at, .length = a };
 	parts[1] = (struct mrg_local){ .mr = w->mine->mr, .addr = at + a, .length = b };
-	parts[2] = (struct mrg_local){ .mr = w->mine->mr, .addr = at + a + b, .length = m->length - a - b };
+	parts[2] = (struct mrg_local){ .mr = w->mine->mr,
+				       .addr = at + a + b,
+				       .length = m->length - a - b };
 	return 3;
 }
 
 /* Moves @from to @to as request @n of the round. */
 static void submit_part(struct worker *w, size_t n, size_t from, size_t to)
 {
-	struct mrg_submit_opts opts = { .size = sizeof(opts), .flags = MRG_SUBMIT_WAIT,
+	struct mrg_submit_opts opts = { .size = sizeof(opts),
+					.flags = MRG_SUBMIT_WAIT,
 					.user = (void *)(uintptr_t)w->serial };
 	struct mrg_local parts[MOVES][3];
 	struct mrg_op ops[MOVES];
@@ -192,7 +196,7 @@ static void tally(struct worker *w, const struct mrg_done *done, size_t requests
 	mrg_request_result(done->request, &result);
 	w->failed += done->status != 0;
 	if (n >= requests) {
-		w->strange++;	/* of another round, or of none */
+		w->strange++; /* of another round, or of none */
 		return;
 	}
 	w->part += result.bytes != w->totals[n];
@@ -287,7 +291,8 @@ static void controls(void)
 
 	ok(clean(&w), "a round of %zu operations is clean", w.count);
 	w = hurt(BYTE_FLIPPED);
-	ok(w.wrong == 1 && !w.lost && !w.twice, "control: one flipped bit of what was moved is one wrong byte");
+	ok(w.wrong == 1 && !w.lost && !w.twice,
+	   "control: one flipped bit of what was moved is one wrong byte");
 	w = hurt(GAP_FLIPPED);
 	ok(w.wrong == 1, "control: so is one beside it");
 	w = hurt(COMPLETION_DROPPED);
@@ -303,8 +308,8 @@ struct sample {
 };
 
 struct flat {
-	struct sample first, early, late;	/* maxima of the two halves */
-	struct sample low;			/* minima of all */
+	struct sample first, early, late; /* maxima of the two halves */
+	struct sample low; /* minima of all */
 	int count;
 };
 
@@ -333,9 +338,14 @@ static long open_files(void)
 /* `rdma resource' has a line a device: "0: rxe_a: qp 7 cm_id 0 mr 29 ..." */
 static void count_objects(struct sample *s)
 {
-	const struct { const char *name; long *count; } kinds[] = {
-		{ "qp", &s->qps }, { "mr", &s->mrs }, { "cq", &s->cqs }, { "pd", &s->pds },
-		{ "ctx", &s->contexts } };
+	const struct {
+		const char *name;
+		long *count;
+	} kinds[] = { { "qp", &s->qps },
+		      { "mr", &s->mrs },
+		      { "cq", &s->cqs },
+		      { "pd", &s->pds },
+		      { "ctx", &s->contexts } };
 	FILE *f = popen("rdma resource", "r");
 	char kind[32], number[32] = "";
 
@@ -350,7 +360,8 @@ static void count_objects(struct sample *s)
 
 static struct sample sample_now(void)
 {
-	struct sample s = { .rss_kb = kit_resident_kb(), .vmas = lines_of("/proc/self/maps"),
+	struct sample s = { .rss_kb = kit_resident_kb(),
+			    .vmas = lines_of("/proc/self/maps"),
 			    .files = open_files() };
 
 	count_objects(&s);
@@ -503,26 +514,32 @@ static void soak(double seconds)
 	sum_up(w, &sum);
 	printf("# %.0f s: %llu rounds, %llu requests, %llu operations, %llu MiB; %u endpoints came and went; %d samples\n",
 	       kit_now() - from, (unsigned long long)sum.rounds, (unsigned long long)sum.requests,
-	       (unsigned long long)sum.ops, (unsigned long long)(sum.bytes / MIB), came, flat.count);
+	       (unsigned long long)sum.ops, (unsigned long long)(sum.bytes / MIB), came,
+	       flat.count);
 	show("first", &flat.first);
 	show("first half, at most", &flat.early);
 	show("second half, at most", &flat.late);
 	printf("# bytes wrong %llu, requests failed %llu, in part %llu, lost %llu, twice %llu, unknown %llu\n",
-	       (unsigned long long)sum.wrong, (unsigned long long)sum.failed, (unsigned long long)sum.part,
-	       (unsigned long long)sum.lost, (unsigned long long)sum.twice, (unsigned long long)sum.strange);
+	       (unsigned long long)sum.wrong, (unsigned long long)sum.failed,
+	       (unsigned long long)sum.part, (unsigned long long)sum.lost,
+	       (unsigned long long)sum.twice, (unsigned long long)sum.strange);
 	ok(!sum.wrong, "every byte is right, those beside the ranges too");
 	ok(!sum.failed && !sum.part, "every request ends well, with all of its bytes");
 	ok(!sum.lost && !sum.twice && !sum.strange, "every request is handed out, and once");
 	ok(counted(&sum), "the endpoints count what was asked of them");
 	ok(came && !bad, "endpoints that come and go move their bytes");
-	ok(flat.count >= SAMPLES && objects_flat(&flat), "files and the kernel's objects are as many in each sample");
+	ok(flat.count >= SAMPLES && objects_flat(&flat),
+	   "files and the kernel's objects are as many in each sample");
 	ok(flat.late.rss_kb - flat.early.rss_kb <= RSS_SLACK_KB &&
-	   flat.late.vmas - flat.early.vmas <= VMA_SLACK, "memory and VMAs stay flat");
+		   flat.late.vmas - flat.early.vmas <= VMA_SLACK,
+	   "memory and VMAs stay flat");
 }
 
 int main(void)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .handshake_ms = PATIENCE_MS };
+	struct mrg_transfer_opts opts = { .size = sizeof(opts),
+					  .lanes = 2,
+					  .handshake_ms = PATIENCE_MS };
 	int qps, mrs;
 
 	kit_up();

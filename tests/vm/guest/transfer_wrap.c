@@ -6,10 +6,10 @@
  */
 #include "transfer_kit.h"
 
-#define SIZE	(12 * GIB)
-#define BLOCK	65536ull
-#define BLOCKS	96ull
-#define IOVA	0x700000000000ull
+#define SIZE (12 * GIB)
+#define BLOCK 65536ull
+#define BLOCKS 96ull
+#define IOVA 0x700000000000ull
 
 static struct kit_side a, b;
 static struct mrg_ep *ep, *peer;
@@ -41,7 +41,9 @@ static struct mrg_remote *remote_of(const struct mrg_mr *mr, const struct ibv_mr
 
 static int move_block(enum mrg_op_code code, const struct mrg_remote *remote, uint64_t i)
 {
-	struct mrg_local part = { .mr = bounce.mr, .addr = (uintptr_t)bounce.bytes, .length = BLOCK };
+	struct mrg_local part = { .mr = bounce.mr,
+				  .addr = (uintptr_t)bounce.bytes,
+				  .length = BLOCK };
 	struct mrg_op op = { code, 1, &part, remote, IOVA + place(i) };
 
 	return kit_move(ep, &op, 1);
@@ -108,7 +110,8 @@ static void local_side(const char *name, struct mrg_mr *mr)
 
 	for (uint64_t i = 0; i < BLOCKS; i++) {
 		struct mrg_local part = { .mr = mr, .addr = IOVA + place(i), .length = BLOCK };
-		struct mrg_op op = { MRG_OP_READ, 1, &part, bounce.remote, (uintptr_t)bounce.bytes };
+		struct mrg_op op = { MRG_OP_READ, 1, &part, bounce.remote,
+				     (uintptr_t)bounce.bytes };
 
 		kit_fill(bounce.bytes, BLOCK, i * BLOCK + 7);
 		failed += kit_move(peer, &op, 1) != 0;
@@ -117,7 +120,8 @@ static void local_side(const char *name, struct mrg_mr *mr)
 		written += kit_wrong(truth + place(i), BLOCK, i * BLOCK + 7);
 	for (uint64_t i = 0; i < BLOCKS; i++) {
 		struct mrg_local part = { .mr = mr, .addr = IOVA + place(i), .length = BLOCK };
-		struct mrg_op op = { MRG_OP_WRITE, 1, &part, bounce.remote, (uintptr_t)bounce.bytes };
+		struct mrg_op op = { MRG_OP_WRITE, 1, &part, bounce.remote,
+				     (uintptr_t)bounce.bytes };
 
 		failed += kit_move(peer, &op, 1) != 0;
 		fetched += kit_wrong(bounce.bytes, BLOCK, i * BLOCK + 7);
@@ -130,7 +134,9 @@ static void across(struct mrg_mr *mr)
 {
 	struct mrg_remote *remote = remote_of(mr, NULL);
 	uint64_t wrong = 0, at = 4 * GIB - 3 * MIB;
-	struct mrg_local part = { .mr = bounce.mr, .addr = (uintptr_t)bounce.bytes, .length = 6 * MIB };
+	struct mrg_local part = { .mr = bounce.mr,
+				  .addr = (uintptr_t)bounce.bytes,
+				  .length = 6 * MIB };
 	struct mrg_op op = { MRG_OP_WRITE, 1, &part, remote, IOVA + at };
 
 	kit_fill(bounce.bytes, 6 * MIB, 3);

@@ -7,7 +7,7 @@
  */
 #include "vma_kit.h"
 
-#define CYCLES 20000		/* of the full run */
+#define CYCLES 20000 /* of the full run */
 #define CYCLES_SHORT 500
 #define SAMPLES 10
 #define FLAT 8
@@ -37,16 +37,16 @@
 enum setup {
 	NETLINK_REFUSED = 1 << 0,
 	ENV_SAFE = 1 << 1,
-	OTHER_INIT = 1 << 2,	/* somebody else called ibv_fork_init() first */
+	OTHER_INIT = 1 << 2, /* somebody else called ibv_fork_init() first */
 	NO_MODULE = 1 << 3,
-	PLAIN = 1 << 4,		/* plain verbs */
+	PLAIN = 1 << 4, /* plain verbs */
 };
 
 struct churn {
 	const char *name;
 	unsigned int setup;
 	enum mrg_fork_policy policy;
-	enum mrg_fork_mode mode;	/* expected */
+	enum mrg_fork_mode mode; /* expected */
 };
 
 struct buffer {
@@ -118,8 +118,7 @@ static int give(struct buffer *b)
 		return 0;
 	CHECK(!(b->plain ? ibv_dereg_mr(b->plain) : mrg_dereg(b->mr)));
 	if (b->from_extent)
-		madvise(b->addr - KIT_PAGE, b->size + 2 * KIT_PAGE,
-			MADV_DONTNEED);
+		madvise(b->addr - KIT_PAGE, b->size + 2 * KIT_PAGE, MADV_DONTNEED);
 	else
 		free(b->addr);
 	*b = (struct buffer){ .addr = NULL };
@@ -159,8 +158,8 @@ static int make_extents(struct state *s)
 {
 	size_t length = s->nextents * EXTENT;
 
-	s->extents = mmap(NULL, length, PROT_NONE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	s->extents =
+		mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	CHECK(s->extents != MAP_FAILED);
 	/* Small pieces of huge pages would make this a test of their splitting. */
 	CHECK(!madvise(s->extents, length, MADV_NOHUGEPAGE));
@@ -204,18 +203,15 @@ static int churn(const void *arg)
 	struct mrg_fork_info info;
 	int line;
 
-	s.nextents = s.churn->setup & NO_MODULE ? EXTENTS_NO_MODULE :
-						  (size_t)count / 2 + LIVE;
+	s.nextents = s.churn->setup & NO_MODULE ? EXTENTS_NO_MODULE : (size_t)count / 2 + LIVE;
 	line = open_all(&s);
 	if (!line)
 		line = cycles(&s, count);
 	mrg_fork_query(&info);
 	snprintf(kit_note, KIT_NOTE / 2,
 		 "%d cycles: %lu VMAs at first, %lu to %lu, %lu at last; mode %s%s, %.1f s %s",
-		 count, s.first, s.lowest, s.highest, s.last,
-		 mrg_fork_mode_name(info.mode),
-		 info.reliable ? "" : " (unreliable)", kit_seconds() - start,
-		 s.error.cause);
+		 count, s.first, s.lowest, s.highest, s.last, mrg_fork_mode_name(info.mode),
+		 info.reliable ? "" : " (unreliable)", kit_seconds() - start, s.error.cause);
 	if (line)
 		return line;
 	if (s.churn->setup & PLAIN) {
@@ -224,8 +220,7 @@ static int churn(const void *arg)
 	}
 	CHECK(s.highest - s.first <= FLAT && s.first - s.lowest <= FLAT);
 	CHECK(info.mode == s.churn->mode && info.observed && info.reliable);
-	CHECK((info.kernel == MRG_KERNEL_UNREACHED) ==
-	      ((s.churn->setup & NETLINK_REFUSED) != 0));
+	CHECK((info.kernel == MRG_KERNEL_UNREACHED) == ((s.churn->setup & NETLINK_REFUSED) != 0));
 	CHECK(info.kernel != MRG_KERNEL_UNREACHED || info.netlink_error == EPERM);
 	return 0;
 }
@@ -233,20 +228,19 @@ static int churn(const void *arg)
 static const struct churn churns[] = {
 	{ "plain verbs, pages marked since netlink is refused: the number of VMAs rises (control)",
 	  NETLINK_REFUSED | OTHER_INIT | PLAIN, MRG_FORK_AUTO, MRG_FORK_MARKED },
-	{ "mrguard, netlink refused, so that pages are marked: flat",
-	  NETLINK_REFUSED, MRG_FORK_AUTO, MRG_FORK_MARKED },
-	{ "mrguard, policy auto on a kernel that copies: nothing is marked, flat",
-	  0, MRG_FORK_AUTO, MRG_FORK_COPIED },
-	{ "mrguard, policy never: flat",
-	  0, MRG_FORK_NEVER, MRG_FORK_COPIED },
-	{ "mrguard, policy always with a libibverbs that marks all the same: flat",
-	  0, MRG_FORK_ALWAYS, MRG_FORK_MARKED },
-	{ "mrguard, RDMAV_FORK_SAFE set: the marks are seen, flat",
-	  ENV_SAFE, MRG_FORK_AUTO, MRG_FORK_MARKED },
-	{ "mrguard, ibv_fork_init() called by another: the marks are seen, flat",
-	  OTHER_INIT, MRG_FORK_AUTO, MRG_FORK_MARKED },
-	{ "mrguard without its module, pages marked: flat",
-	  NETLINK_REFUSED | NO_MODULE, MRG_FORK_AUTO, MRG_FORK_MARKED },
+	{ "mrguard, netlink refused, so that pages are marked: flat", NETLINK_REFUSED,
+	  MRG_FORK_AUTO, MRG_FORK_MARKED },
+	{ "mrguard, policy auto on a kernel that copies: nothing is marked, flat", 0, MRG_FORK_AUTO,
+	  MRG_FORK_COPIED },
+	{ "mrguard, policy never: flat", 0, MRG_FORK_NEVER, MRG_FORK_COPIED },
+	{ "mrguard, policy always with a libibverbs that marks all the same: flat", 0,
+	  MRG_FORK_ALWAYS, MRG_FORK_MARKED },
+	{ "mrguard, RDMAV_FORK_SAFE set: the marks are seen, flat", ENV_SAFE, MRG_FORK_AUTO,
+	  MRG_FORK_MARKED },
+	{ "mrguard, ibv_fork_init() called by another: the marks are seen, flat", OTHER_INIT,
+	  MRG_FORK_AUTO, MRG_FORK_MARKED },
+	{ "mrguard without its module, pages marked: flat", NETLINK_REFUSED | NO_MODULE,
+	  MRG_FORK_AUTO, MRG_FORK_MARKED },
 };
 #define CHURNS (sizeof(churns) / sizeof(churns[0]))
 

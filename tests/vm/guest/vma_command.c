@@ -4,7 +4,7 @@
 
 #include "vma_kit.h"
 
-#define PIECE (9 * KIT_PAGE)	/* 36,864 of the field report, in pages of 4 KiB */
+#define PIECE (9 * KIT_PAGE) /* 36,864 of the field report, in pages of 4 KiB */
 #define PIECES 200
 
 static json_t *ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -155,11 +155,9 @@ static int gauges_and_samples(const void *arg)
 	CHECK(pieces(true));
 	snprintf(command, sizeof(command), "mrguard vma %d --prometheus", getpid());
 	snprintf(wanted, sizeof(wanted),
-		 "mrguard_vma_dontcopy{pid=\"%d\",comm=\"vma_command\"} %d\n",
-		 getpid(), PIECES);
+		 "mrguard_vma_dontcopy{pid=\"%d\",comm=\"vma_command\"} %d\n", getpid(), PIECES);
 	CHECK(prints(command, wanted) && last_status == 0);
-	snprintf(command, sizeof(command), "mrguard vma %d --watch=0.1 --samples 4",
-		 getpid());
+	snprintf(command, sizeof(command), "mrguard vma %d --watch=0.1 --samples 4", getpid());
 	CHECK(prints(command, "of 65530, +0.0 a minute") && last_status == 0);
 	return 0;
 }
@@ -213,8 +211,8 @@ static int explained(const void *arg)
 	json_decref(report);
 
 	CHECK(!munmap(area + 8 * KIT_PAGE, KIT_PAGE));
-	report = ask("mrguard explain %d --error EFAULT --address %p --length %lu --json",
-		     getpid(), (void *)area, 16 * KIT_PAGE);
+	report = ask("mrguard explain %d --error EFAULT --address %p --length %lu --json", getpid(),
+		     (void *)area, 16 * KIT_PAGE);
 	CHECK(report && last_status == 0);
 	CHECK(!strcmp(text(cause(report, "hole"), "likelihood"), "this"));
 	return 0;
@@ -225,7 +223,8 @@ static const struct {
 	int (*run)(const void *arg);
 } scenarios[] = {
 	{ "marked pieces are counted exactly, by their exact size", marked },
-	{ "cuts of memory never written before are told from those that heal", never_written_before },
+	{ "cuts of memory never written before are told from those that heal",
+	  never_written_before },
 	{ "near the limit the exit status is 3 and fork protection is blamed", near_the_limit },
 	{ "gauges and samples carry the figures", gauges_and_samples },
 	{ "a process of another's, or none, is refused with a remedy", refused },

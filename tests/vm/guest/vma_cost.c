@@ -84,8 +84,8 @@ static int counting(const void *arg)
 	module = median(by_module);
 	lines = median(by_lines);
 	snprintf(kit_note, KIT_NOTE / 2,
-		 "%lu VMAs: module %.2f us, lines of maps %.0f us, %.0f times", first,
-		 module, lines, lines / module);
+		 "%lu VMAs: module %.2f us, lines of maps %.0f us, %.0f times", first, module,
+		 lines, lines / module);
 	CHECK(module > 0 && lines > 0);
 	CHECK(lines >= COUNT_RATIO * module);
 	return 0;
@@ -161,8 +161,8 @@ static int head_room(const void *arg)
 	pair = median(pairs);
 	look = median(looks);
 	snprintf(kit_note, KIT_NOTE / 2,
-		 "a look %.3f us, register and deregister 4 KiB %.1f us: %.2f%%", look,
-		 pair, look / pair * 100);
+		 "a look %.3f us, register and deregister 4 KiB %.1f us: %.2f%%", look, pair,
+		 look / pair * 100);
 	CHECK(look > 0 && pair > 0);
 	CHECK(look <= ROOM_SHARE * pair);
 	return 0;
@@ -186,9 +186,10 @@ static int pool(const void *arg)
 	}
 	pair = median(plain);
 	take = median(takes);
-	snprintf(kit_note, KIT_NOTE / 2,
-		 "get and put %.3f us; register and deregister 1 MiB: plain %.0f us (%.0f times), mrguard %.0f us",
-		 take, pair, pair / take, median(pairs));
+	snprintf(
+		kit_note, KIT_NOTE / 2,
+		"get and put %.3f us; register and deregister 1 MiB: plain %.0f us (%.0f times), mrguard %.0f us",
+		take, pair, pair / take, median(pairs));
 	CHECK(take > 0 && pair > 0);
 	CHECK(pair >= POOL_RATIO * take);
 	CHECK(!mrg_pool_close(b.pool));

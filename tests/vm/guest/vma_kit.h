@@ -35,11 +35,14 @@
 #include "host/maps.h"
 
 #define KIT_PAGE ((unsigned long)sysconf(_SC_PAGESIZE))
-#define KIT_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-		    IBV_ACCESS_REMOTE_READ)
+#define KIT_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
 /* A scenario gives 0, or the line where it found something wrong. */
-#define CHECK(condition) do { if (!(condition)) return __LINE__; } while (0)
+#define CHECK(condition)                 \
+	do {                             \
+		if (!(condition))        \
+			return __LINE__; \
+	} while (0)
 
 static int kit_tests, kit_failed;
 
@@ -51,14 +54,12 @@ static inline void kit_start(int plan)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("1..%d\n", plan);
-	kit_note = mmap(NULL, KIT_NOTE, PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	kit_note = mmap(NULL, KIT_NOTE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	/*
 	 * Without netlink librxe knows its devices by their name alone, and the
 	 * kernel does not load ib_uverbs by itself.
 	 */
-	if (kit_note == MAP_FAILED ||
-	    system("modprobe -a mrguard ib_uverbs simnic >&2") ||
+	if (kit_note == MAP_FAILED || system("modprobe -a mrguard ib_uverbs simnic >&2") ||
 	    system("rdma dev set simnic0 name rxe_simnic0 >&2")) {
 		printf("Bail out! no mrguard or no simnic\n");
 		exit(1);
@@ -71,8 +72,7 @@ static inline int kit_end(void)
 	return kit_failed != 0;
 }
 
-static inline void kit_run(const char *name, int (*scenario)(const void *arg),
-			   const void *arg)
+static inline void kit_run(const char *name, int (*scenario)(const void *arg), const void *arg)
 {
 	int status = 0, line = 0, *result = (int *)(kit_note + KIT_NOTE - 64);
 	pid_t pid;
@@ -111,7 +111,8 @@ static inline int kit_refuse_rdma_netlink(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {
-		.len = sizeof(filter) / sizeof(filter[0]), .filter = filter,
+		.len = sizeof(filter) / sizeof(filter[0]),
+		.filter = filter,
 	};
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -151,8 +152,7 @@ static inline long kit_vmas(const void *start, size_t len, bool marked)
 	if (host_maps_open(&maps, "/proc/self/smaps"))
 		return -1;
 	while (host_maps_next(&maps, &vma) == 1)
-		if (vma.end > from && vma.start < to &&
-		    (!marked || vma.flags & HOST_MF_DONTCOPY))
+		if (vma.end > from && vma.start < to && (!marked || vma.flags & HOST_MF_DONTCOPY))
 			count++;
 	host_maps_close(&maps);
 	return count;

@@ -8,7 +8,7 @@
 
 #include "vma_kit.h"
 
-#define LIMIT 4000		/* vm.max_map_count of these tests */
+#define LIMIT 4000 /* vm.max_map_count of these tests */
 /* Pages of 4 KiB have huge pages of 2 MiB; so have those of 16 and 64 KiB (arm64:
  * contiguous entries), but not by default. */
 #define HUGE (2ul << 20)
@@ -23,8 +23,7 @@ struct ground {
 
 static int open_ground(struct ground *g, enum mrg_fork_policy policy)
 {
-	const struct mrg_open_opts opts = { .size = sizeof(opts), .fork = policy,
-					    .vma_floor = 10 };
+	const struct mrg_open_opts opts = { .size = sizeof(opts), .fork = policy, .vma_floor = 10 };
 	struct ibv_context *device;
 
 	CHECK(!mrg_open(&g->ctx, NULL, &opts));
@@ -272,8 +271,7 @@ static int huge_pages_in_parts(const void *arg)
 {
 	const struct mrg_reg_opts parts = { .size = sizeof(parts),
 					    .max_mr_size = (33ul << 20) / 16 };
-	const struct mrg_reg_opts below = { .size = sizeof(below),
-					    .max_mr_size = 1ul << 20 };
+	const struct mrg_reg_opts below = { .size = sizeof(below), .max_mr_size = 1ul << 20 };
 	struct ground g;
 	struct mrg_mr *mr;
 	char *area;
@@ -289,8 +287,7 @@ static int huge_pages_in_parts(const void *arg)
 	for (size_t i = 0; i < 17; i++)
 		CHECK(mrg_mr_verbs(mr, i)->length == HUGE);
 	CHECK(!mrg_dereg(mr));
-	CHECK(mrg_reg(g.ctx, g.pd, area, 34ul << 20, KIT_ACCESS, &below, &mr) ==
-	      -EINVAL);
+	CHECK(mrg_reg(g.ctx, g.pd, area, 34ul << 20, KIT_ACCESS, &below, &mr) == -EINVAL);
 	mrg_last_error(g.ctx, &g.error);
 	snprintf(kit_note, KIT_NOTE / 2, "%s", g.error.cause);
 	CHECK(strstr(g.error.cause, "largest MR of 1 MiB") &&

@@ -20,8 +20,7 @@ struct ground {
 	enum mrg_fork_mode mode;
 };
 
-static int open_ground(struct ground *g, enum mrg_fork_policy policy,
-		       enum mrg_fork_mode mode)
+static int open_ground(struct ground *g, enum mrg_fork_policy policy, enum mrg_fork_mode mode)
 {
 	static const struct pair_options options = { .a = "rxe_simnic0" };
 	const struct mrg_open_opts opts = { .size = sizeof(opts), .fork = policy };
@@ -40,11 +39,10 @@ static int open_ground(struct ground *g, enum mrg_fork_policy policy,
 	return 0;
 }
 
-static int reg_pages(struct ground *g, struct ibv_pd *pd, int first, int count,
-		     struct mrg_mr **mr)
+static int reg_pages(struct ground *g, struct ibv_pd *pd, int first, int count, struct mrg_mr **mr)
 {
-	return mrg_reg(g->ctx, pd, g->area + (size_t)first * KIT_PAGE,
-		       (size_t)count * KIT_PAGE, KIT_ACCESS, NULL, mr);
+	return mrg_reg(g->ctx, pd, g->area + (size_t)first * KIT_PAGE, (size_t)count * KIT_PAGE,
+		       KIT_ACCESS, NULL, mr);
 }
 
 /* Which pages are marked, as a string: "-mm-". */
@@ -194,12 +192,12 @@ static int play(const void *arg)
 static const struct scenario scenarios[] = {
 	{ "pages marked: of two that overlap each page stays marked as long as one needs it",
 	  MRG_FORK_ALWAYS, MRG_FORK_MARKED, two_that_overlap },
-	{ "pages marked: of eight on one range the last takes the marks away",
-	  MRG_FORK_ALWAYS, MRG_FORK_MARKED, one_range_on_eight },
-	{ "pages copied: two that overlap, and children that write",
-	  MRG_FORK_AUTO, MRG_FORK_COPIED, two_that_overlap },
-	{ "pages copied: eight on one range, and children that write",
-	  MRG_FORK_AUTO, MRG_FORK_COPIED, one_range_on_eight },
+	{ "pages marked: of eight on one range the last takes the marks away", MRG_FORK_ALWAYS,
+	  MRG_FORK_MARKED, one_range_on_eight },
+	{ "pages copied: two that overlap, and children that write", MRG_FORK_AUTO, MRG_FORK_COPIED,
+	  two_that_overlap },
+	{ "pages copied: eight on one range, and children that write", MRG_FORK_AUTO,
+	  MRG_FORK_COPIED, one_range_on_eight },
 };
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 

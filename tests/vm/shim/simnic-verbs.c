@@ -29,9 +29,9 @@ struct shim_mr {
 };
 
 /* IBV_MR_TYPE_DMABUF_MR: no madvise() for fork when it is deregistered. */
-#define SHIM_MR_TYPE_DMABUF	3
+#define SHIM_MR_TYPE_DMABUF 3
 
-#define SHIM_ATTRS	9
+#define SHIM_ATTRS 9
 
 static void add(struct ib_uverbs_ioctl_hdr *r, __u16 id, __u16 len, __u64 data)
 {
@@ -44,7 +44,8 @@ static void add(struct ib_uverbs_ioctl_hdr *r, __u16 id, __u16 len, __u64 data)
 	r->length += sizeof(r->attrs[0]);
 }
 
-static void fill(struct ib_uverbs_ioctl_hdr *r, struct ibv_mr *mr, uint64_t iova, int fd, int access)
+static void fill(struct ib_uverbs_ioctl_hdr *r, struct ibv_mr *mr, uint64_t iova, int fd,
+		 int access)
 {
 	r->object_id = UVERBS_OBJECT_MR;
 	r->method_id = UVERBS_METHOD_REG_DMABUF_MR;
@@ -108,8 +109,8 @@ typedef struct ibv_mr *reg_dmabuf_fn(struct ibv_pd *, uint64_t, size_t, uint64_t
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
-	reg_dmabuf_fn *real = (reg_dmabuf_fn *)dlvsym(RTLD_NEXT, "ibv_reg_dmabuf_mr",
-						      "IBVERBS_1.12");
+	reg_dmabuf_fn *real =
+		(reg_dmabuf_fn *)dlvsym(RTLD_NEXT, "ibv_reg_dmabuf_mr", "IBVERBS_1.12");
 	struct ibv_mr *mr;
 
 	if (real) {
