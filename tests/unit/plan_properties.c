@@ -31,7 +31,7 @@ static void draw_opts(struct plan_input *in, struct random *r, const struct samp
 			.max_page_shift = one_in(r, 2) ? 0 : random_between(r, 12, 63),
 			.strategy = random_below(r, MRG_STRATEGY_REBASE + 1),
 			.max_mr_size = one_in(r, 2) ? 0 : 1ULL << random_between(r, 20, 36),
-			.unit = one_in(r, 2) ? 0 : random_between(r, 1, 2ULL << random_below(r, 33)),
+			.unit = one_in(r, 2) ? 0 : 1 + random_below(r, 2ULL << random_below(r, 33)),
 			.cut_align = one_in(r, 4) ? 1ULL << random_between(r, 12, 31) : 0,
 		},
 	};

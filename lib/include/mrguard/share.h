@@ -52,8 +52,8 @@ struct mrg_share_opts {
  * Starts no thread and no server: the first mrg_share_publish() does.
  *
  * Return: 0; -EINVAL (also a relative directory); -ENOMEM; -ENAMETOOLONG (a
- * socket's path is limited to 107 bytes).  Any number of threads may use the handle.  In a child after
- * fork(2) each call fails with -ECHILD.
+ * socket's path is limited to 107 bytes).  Any number of threads may use the
+ * handle.  In a child after fork(2) each call fails with -ECHILD.
  */
 MRG_API int mrg_share_open(struct mrg_share **share, const struct mrg_share_opts *opts);
 /**
