@@ -13,7 +13,7 @@
 # WERROR=1.
 
 VERSION := $(shell cat VERSION)
-SOMAJOR := 0
+SOMAJOR := 1
 comma := ,
 
 O	?= build

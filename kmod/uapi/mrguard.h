@@ -21,7 +21,7 @@
 
 #define MRG_DEVICE_NAME "mrguard"
 #define MRG_ABI_VERSION 1
-#define MRG_VERSION "0.1.0"
+#define MRG_VERSION "0.2.0"
 
 /**
  * struct mrg_ioc_info - MRG_IOC_INFO, what this module and this kernel are

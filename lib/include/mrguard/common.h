@@ -39,7 +39,7 @@ struct mrg_error {
 };
 
 /**
- * mrg_version() - the library's version, such as "0.1.0"
+ * mrg_version() - the library's version, such as "0.2.0"
  *
  * Return: a string that lives as long as the process.  Any thread.
  */
