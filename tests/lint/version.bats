@@ -20,7 +20,7 @@ setup() {
 		for f in VERSION dkms.conf kmod/uapi/mrguard.h CHANGELOG.md lib/libmrguard.map tests/lint/version; do
 			cp "$f" "$copy/$f"
 		done
-		sed -i 's/0\.1/0.9/' "$copy/$place"
+		sed -i 's/0\.2/0.9/' "$copy/$place"
 		run sh -c "cd '$copy' && tests/lint/version VERSION"
 		echo "$place: $output"
 		[ "$status" != 0 ]
