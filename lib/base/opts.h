@@ -12,6 +12,9 @@
  */
 #define BASE_OPTS_MAX 4096
 
+/* What helps where base_opts_copy() fails. */
+#define BASE_OPTS_REMEDY "Zero the whole structure, set its size, and then only documented fields."
+
 /**
  * base_opts_copy() - take over a structure that begins with its size_t size
  * @mine: OUT, zero where the caller's is shorter

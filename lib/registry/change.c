@@ -16,10 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/opts.h"
 #include "registry/rcu.h"
 #include "registry/registry.h"
-#include "gpu/driver.h"
-#include "base/opts.h"
 
 #define DEFAULT_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
@@ -36,9 +35,9 @@ static uint64_t all_devices(const struct mrg_registry *registry)
 	return registry->device_count == 64 ? UINT64_MAX : (1ull << registry->device_count) - 1;
 }
 
-static int bad_demand(const struct mrg_registry *registry, const char *what)
+static int bad_demand(const struct mrg_registry *registry, const char *cause, const char *remedy)
 {
-	return gpu_fail(registry, -EINVAL, "check options", "", "%s", what);
+	return base_fail(registry->error_owner, -EINVAL, "check options", remedy, "%s", cause);
 }
 
 static int check_protocols(struct mrg_registry *registry, struct demand *demand,
@@ -50,15 +49,23 @@ static int check_protocols(struct mrg_registry *registry, struct demand *demand,
 	demand->lazy = opts->lazy;
 	demand->devices = opts->device_mask ? opts->device_mask : all_devices(registry);
 	if (!demand->protocols)
-		return bad_demand(registry, "no protocol is asked for, and there is no device");
+		return bad_demand(registry,
+				  "No protocol is asked for, and the registry has no device.",
+				  "Name protocols, or open the registry with devices.");
 	if (demand->protocols & ~MRG_PROTO_ALL || demand->lazy & ~demand->protocols)
-		return bad_demand(registry, "a protocol is none, or lazy and not asked for");
+		return base_fail(registry->error_owner, -EINVAL, "check options",
+				 "Use bits of MRG_PROTO_ALL, and for lazy those of protocols.",
+				 "Protocols %#x, lazy %#x: a bit is no protocol, or lazy only.",
+				 demand->protocols, demand->lazy);
 	if (demand->devices & ~all_devices(registry))
-		return bad_demand(registry, "a device is asked for that the registry has not");
+		return base_fail(registry->error_owner, -EINVAL, "check options",
+				 "Use one bit for each device of the registry.",
+				 "The device mask is %#llx, and the registry has %zu devices.",
+				 (unsigned long long)demand->devices, registry->device_count);
 	if (demand->protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS) && !demand->devices)
-		return gpu_fail(registry, -EOPNOTSUPP, "check options",
-				"open the registry with devices",
-				"verbs are asked for, and the registry has no device");
+		return base_fail(registry->error_owner, -EOPNOTSUPP, "check options",
+				 "Open the registry with devices.",
+				 "Verbs are asked for, and the registry has no device.");
 	return 0;
 }
 
@@ -68,13 +75,14 @@ static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t l
 	struct mrg_buffer_opts o;
 
 	if (base_opts_copy(&o, sizeof(o), opts) || o.reserved)
-		return bad_demand(registry, "the options are malformed");
+		return bad_demand(registry, "The options are malformed.", BASE_OPTS_REMEDY);
 	if (!length)
-		return bad_demand(registry, "the length is 0");
+		return bad_demand(registry, "The length is 0.", "Register at least one byte.");
 	if (addr > UINT64_MAX - (length - 1))
-		return gpu_fail(registry, -ERANGE, "check options", "",
-				"%#llx and %#llx bytes overflow", (unsigned long long)addr,
-				(unsigned long long)length);
+		return base_fail(registry->error_owner, -ERANGE, "check options",
+				 "Give a range that ends at 2^64 or before.",
+				 "The range of %#llx bytes at %#llx ends above 2^64.",
+				 (unsigned long long)length, (unsigned long long)addr);
 	memset(&demand->request, 0, sizeof(demand->request));
 	demand->request.addr = addr;
 	demand->request.length = length;
@@ -85,7 +93,8 @@ static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t l
 	demand->request.memfds = (struct mrg_memfd *)o.memfds;
 	demand->request.memfd_count = o.memfd_count;
 	if (base_opts_copy(&demand->request.reg, sizeof(demand->request.reg), o.reg))
-		return bad_demand(registry, "the options for mrg_reg() are malformed");
+		return bad_demand(registry, "The options for mrg_reg() are malformed.",
+				  BASE_OPTS_REMEDY);
 	return check_protocols(registry, demand, &o);
 }
 
@@ -206,8 +215,10 @@ static int keep_lazy(struct mrg_buffer *buffer, const struct demand *demand)
 	ret = registry_request_keep(&buffer->cold->lazy, &demand->request);
 	if (!ret)
 		return 0;
-	return gpu_fail(buffer->registry, ret, "keep request", "",
-			"what the lazy protocols need could not be kept: %s", strerror(-ret));
+	return base_fail(buffer->registry->error_owner, ret, "keep request",
+			 ret == -ENOMEM ? "Free memory." : "Raise RLIMIT_NOFILE, or close files.",
+			 "The file descriptors for lazy protocols could not be kept: %s.",
+			 strerror(-ret));
 }
 
 static int fill_record(struct mrg_buffer *buffer, struct demand *demand)
@@ -229,8 +240,8 @@ static int show_record(struct mrg_buffer *buffer, const struct demand *demand)
 	buffer->generation = registry->next_generation++;
 	ret = registry_index_insert(&registry->index, &range);
 	if (ret)
-		return gpu_fail(registry, ret, "keep record", "",
-				"no memory for the registry's index");
+		return base_fail(registry->error_owner, ret, "keep record", "Free memory.",
+				 "There is no memory for the registry's index.");
 	buffer->cold->state = BUFFER_LIVE;
 	buffer->cold->registrations = 1;
 	note_wanted(buffer, demand->protocols, demand->devices);
@@ -264,7 +275,8 @@ static int register_new(struct mrg_registry *registry, struct demand *demand,
 	int ret;
 
 	if (!buffer)
-		return gpu_fail(registry, -ENOMEM, "keep record", "", "no memory for a record");
+		return base_fail(registry->error_owner, -ENOMEM, "keep record", "Free memory.",
+				 "There is no memory for a buffer's record.");
 	push(&registry->making, buffer);
 	pthread_mutex_unlock(&registry->lock);
 	ret = fill_record(buffer, demand);
@@ -287,11 +299,11 @@ static int register_new(struct mrg_registry *registry, struct demand *demand,
 
 static int other_access(const struct mrg_buffer *buffer, int access)
 {
-	return gpu_fail(
-		buffer->registry, -EEXIST, "check options",
-		"register it with the same access, or unregister it first",
-		"%#llx, %#llx bytes are registered with access %#x already, and %#x is asked for",
-		(unsigned long long)buffer->addr, (unsigned long long)buffer->length,
+	return base_fail(
+		buffer->registry->error_owner, -EEXIST, "check options",
+		"Register it with the same access, or unregister it first.",
+		"The %#llx bytes at %#llx are registered with access %#x already, not with %#x.",
+		(unsigned long long)buffer->length, (unsigned long long)buffer->addr,
 		(unsigned int)buffer->cold->access, (unsigned int)access);
 }
 
@@ -372,14 +384,15 @@ static int require(struct mrg_buffer *buffer, uint32_t protocols)
 	while (cold->changing && cold->state != BUFFER_ENDING)
 		wait_for_change(buffer->registry);
 	if (cold->state != BUFFER_LIVE)
-		return gpu_fail(buffer->registry, -EBUSY, "check buffer", "",
-				"the buffer is being unregistered");
+		return base_fail(buffer->registry->error_owner, -EBUSY, "check buffer",
+				 "Register the buffer again.", "The buffer is being unregistered.");
 	protocols = protocols ? protocols : cold->wanted;
 	if (lacks_protocol(buffer, protocols))
-		return gpu_fail(buffer->registry, -ENOPROTOOPT, "check buffer",
-				"register it for that protocol",
-				"the buffer is registered for protocols %#x, and %#x are asked for",
-				cold->wanted, protocols);
+		return base_fail(
+			buffer->registry->error_owner, -ENOPROTOOPT, "check buffer",
+			"Register the buffer for all of them.",
+			"The buffer is registered for protocols %#x, and %#x are asked for.",
+			cold->wanted, protocols);
 	if (!cold->lazy)
 		return 0;
 	ret = change_record(buffer, cold->lazy, protocols, cold->wanted_devices);
@@ -437,11 +450,11 @@ static int still_held(struct mrg_buffer *buffer, int code)
 {
 	uint32_t users = atomic_load(&buffer->users) & ~BUFFER_CLOSED;
 
-	return gpu_fail(buffer->registry, code, "wait for transfers",
-			"let them end, or cancel them, and unregister again",
-			"%#llx, %#llx bytes are held %u times still",
-			(unsigned long long)buffer->addr, (unsigned long long)buffer->length,
-			users);
+	return base_fail(buffer->registry->error_owner, code, "wait for transfers",
+			 "Let the transfers end, or cancel them, and unregister again.",
+			 "The buffer of %#llx bytes at %#llx is still held %u times.",
+			 (unsigned long long)buffer->length, (unsigned long long)buffer->addr,
+			 users);
 }
 
 static void reopen(struct mrg_buffer *buffer)
@@ -488,8 +501,9 @@ static int withdraw(struct mrg_buffer *buffer, uint32_t timeout_ms)
 	ret = registry_index_remove(&registry->index, &range);
 	if (ret) {
 		reopen(buffer);
-		return gpu_fail(registry, ret, "forget record", "",
-				"no memory for the registry's index");
+		return base_fail(registry->error_owner, ret, "forget record",
+				 "Free memory, and unregister again.",
+				 "There is no memory for the registry's index.");
 	}
 	registry->stats.buffers--;
 	registry->stats.registrations--;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "registry/registry.h"
-#include "gpu/driver.h"
 
 static int describe_pieces(const struct mrg_buffer *buffer, const void *entry,
 			   struct mrg_desc_device *out)
@@ -133,8 +132,9 @@ int mrg_buffer_describe(struct mrg_buffer *buffer, uint32_t protocols, struct mr
 	ret = describe_all(buffer, protocols ? protocols : MRG_PROTO_ALL, &made);
 	if (ret) {
 		mrg_descriptor_release(&made);
-		return gpu_fail(buffer->registry, ret, "describe buffer", "",
-				"the descriptor could not be made: %s", strerror(-ret));
+		return base_fail(buffer->registry->error_owner, ret, "describe buffer",
+				 ret == -ENOMEM ? "Free memory." : "Describe smaller buffers.",
+				 "The descriptor could not be made: %s.", strerror(-ret));
 	}
 	*desc = made;
 	return 0;

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "registry/registry.h"
-#include "gpu/driver.h"
 
 #define MAX_SLOTS (MRG_DESC_MAX_DEVICES + MRG_PROTO_COUNT)
 
@@ -20,13 +18,6 @@ struct progress {
 	size_t count;
 	struct mrg_error error;
 };
-
-static int keep_failure(const struct mrg_registry *registry, int code,
-			const struct mrg_error *error)
-{
-	return gpu_fail_piece(registry, code, error->piece, error->stage, error->remedy, "%s",
-			      error->cause);
-}
 
 static void show_entry(struct mrg_buffer *buffer, size_t slot, void *entry)
 {
@@ -52,7 +43,8 @@ static int add_entry(struct progress *progress, uint32_t protocols, size_t devic
 	int ret;
 
 	if (!rest)
-		return base_error_set(&progress->error, -ENOMEM, "register", "", "no memory");
+		return base_error_set(&progress->error, -ENOMEM, "register", "Free memory.",
+				      "There is no memory for an entry.");
 	ret = registry->ops->add(registry, progress->request, protocols, device, &rest->protocol,
 				 &rest->entry, &progress->error);
 	*made = rest->protocol;
@@ -133,7 +125,7 @@ int registry_make(struct mrg_buffer *buffer, struct registry_request *request, u
 	registry_request_end(buffer->registry, request);
 	if (ret) {
 		roll_back(&progress);
-		return keep_failure(buffer->registry, ret, &progress.error);
+		return mrg_private_error_keep(buffer->registry->error_owner, &progress.error);
 	}
 	show_all(&progress);
 	return 0;
@@ -155,7 +147,7 @@ int registry_undo(struct mrg_buffer *buffer)
 			first_error = error;
 		}
 	}
-	return first ? keep_failure(buffer->registry, first, &first_error) : 0;
+	return first ? mrg_private_error_keep(buffer->registry->error_owner, &first_error) : 0;
 }
 
 int registry_undo_rest(struct mrg_registry *registry)
@@ -177,7 +169,7 @@ int registry_undo_rest(struct mrg_registry *registry)
 			first_error = error;
 		first = first ? first : ret;
 	}
-	return first ? keep_failure(registry, first, &first_error) : 0;
+	return first ? mrg_private_error_keep(registry->error_owner, &first_error) : 0;
 }
 
 uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols, uint64_t devices)

@@ -11,15 +11,17 @@
 int registry_gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
 {
 	if (registry->gpu && !mrg_gpu_last_error(registry->gpu, error))
-		return code;
-	return base_error_set(error, code, "classify memory", "", "%s", strerror(-code));
+		return error->code = code;
+	return base_error_set(error, code, "classify memory", "",
+			      "The memory's kind is not known: %s.", strerror(-code));
 }
 
 static int share_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
 {
 	if (!mrg_share_last_error(registry->share, error))
-		return code;
-	return base_error_set(error, code, "publish memory", "", "%s", strerror(-code));
+		return error->code = code;
+	return base_error_set(error, code, "publish memory", "", "The memory cannot be shared: %s.",
+			      strerror(-code));
 }
 
 static enum mrg_protocol protocol_of(enum share_kind kind)
@@ -75,8 +77,8 @@ static int publish(struct mrg_registry *registry, const struct registry_request 
 					       request->memfd_count, range);
 	else
 		return base_error_set(error, -EINVAL, "publish memory",
-				      "give the memfds that the range is mapped from",
-				      "the memfds hold %llu bytes, and the range has %llu",
+				      "Give the memfds that the range is mapped from.",
+				      "The memfds hold %llu bytes, and the range has %llu.",
 				      (unsigned long long)memfd_bytes(request),
 				      (unsigned long long)request->length);
 	return ret ? share_failure(registry, ret, error) : 0;
@@ -91,16 +93,15 @@ static int share_add(struct mrg_registry *registry, const struct registry_reques
 
 	if (!registry->share)
 		return base_error_set(error, -EOPNOTSUPP, "publish memory",
-				      "open the registry with a share",
-				      "the registry has no share");
+				      "Open the registry with a share.",
+				      "The registry has no share.");
 	ret = publish(registry, request, protocols, &range, error);
 	if (ret)
 		return ret;
 	ret = published_protocol(range, made, error);
 	if (!ret && !(MRG_PROTO_BIT(*made) & protocols))
-		ret = base_error_set(error, -EOPNOTSUPP, "publish memory",
-				     "ask for the protocol that the memory has",
-				     "the memory can be shared by %s, which was not asked for",
+		ret = base_error_set(error, -EOPNOTSUPP, "publish memory", "Ask for that protocol.",
+				     "The memory can be shared by %s, which was not asked for.",
 				     mrg_protocol_name(*made));
 	if (ret)
 		mrg_share_unpublish(range);

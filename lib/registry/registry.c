@@ -6,23 +6,23 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/opts.h"
 #include "registry/rcu.h"
 #include "registry/registry.h"
-#include "gpu/driver.h"
-#include "base/opts.h"
 
 int registry_check(const struct mrg_registry *registry)
 {
 	if (registry->pid == getpid())
 		return 0;
-	return gpu_fail(registry, -ECHILD, "check process", "open a registry in the child",
-			"the registry was opened by process %d, and this is its child %d",
-			(int)registry->pid, (int)getpid());
+	return base_fail(registry->error_owner, -ECHILD, "check process",
+			 "Open a registry in the child.",
+			 "The registry was opened by process %d, and this is its child %d.",
+			 (int)registry->pid, (int)getpid());
 }
 
 int mrg_registry_last_error(const struct mrg_registry *registry, struct mrg_error *error)
 {
-	return gpu_fail_read(registry, error);
+	return mrg_private_error_read(registry->error_owner, error);
 }
 
 /* ---- opening ---- */
@@ -65,6 +65,7 @@ static struct mrg_registry *make_registry(const struct mrg_registry_opts *opts,
 	registry->device_count = opts->device_count;
 	registry->slot_count = opts->device_count + MRG_PROTO_COUNT - 2;
 	registry->ops = ops;
+	registry->error_owner = mrg_private_error_owner();
 	registry->pid = getpid();
 	registry->ctx = opts->ctx;
 	registry->share = opts->share;
@@ -158,8 +159,9 @@ int mrg_registry_close(struct mrg_registry *registry)
 	if (registry_check(registry))
 		return -ECHILD;
 	if (registry_index_each(&registry->index, is_held, NULL))
-		return gpu_fail(registry, -EBUSY, "close registry", "let transfers end first",
-				"a buffer is held");
+		return base_fail(registry->error_owner, -EBUSY, "close registry",
+				 "Let all transfers end, then close the registry again.",
+				 "A buffer of the registry is held.");
 	/* All are tried; of those that fail the last is told. */
 	ret = registry_undo_rest(registry);
 	registry_index_each(&registry->index, undo_one, &ret);

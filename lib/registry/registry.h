@@ -10,6 +10,7 @@
 #include <mrguard/gpu.h>
 #include <mrguard/registry.h>
 
+#include "base/error.h"
 #include "registry/index.h"
 
 /* These are alternatives: what the memory is decides which of them it can be. */
@@ -115,6 +116,7 @@ struct mrg_registry {
 	size_t slot_count;
 	const struct registry_ops *ops;
 	uint64_t instance;
+	uint64_t error_owner;
 	pid_t pid;
 	struct mrg_ctx *ctx;
 	struct mrg_share *share;

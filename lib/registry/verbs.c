@@ -39,10 +39,10 @@ static int region_failure(const struct mrg_registry *registry, size_t device, in
 	struct mrg_error cause;
 
 	if (mrg_last_error(registry->ctx, &cause))
-		return base_error_set(error, code, "register memory", "", "%s: %s",
+		return base_error_set(error, code, "register memory", "", "Device %s: %s.",
 				      registry->devices[device].name, strerror(-code));
-	return base_error_set(error, code, cause.stage, cause.remedy, "%s: %s",
-			      registry->devices[device].name, cause.cause);
+	return base_error_set_piece(error, code, cause.piece, cause.stage, cause.remedy,
+				    "Device %s: %s", registry->devices[device].name, cause.cause);
 }
 
 static struct verbs_entry *make_entry(size_t count)
@@ -148,8 +148,8 @@ int registry_verbs_add(struct mrg_registry *registry, struct registry_request *r
 		return registry_gpu_failure(registry, ret, error);
 	entry = make_entry(request->exported ? request->export.count : 1);
 	if (!entry)
-		return base_error_set(error, -ENOMEM, "register memory", "",
-				      "no memory for an entry");
+		return base_error_set(error, -ENOMEM, "register memory", "Free memory.",
+				      "There is no memory for an entry.");
 	ret = reg_entry(registry, request, device, entry);
 	if (!ret) {
 		*out = entry;
@@ -172,8 +172,8 @@ int registry_verbs_remove(struct mrg_registry *registry, void *at, struct mrg_er
 	(void)registry;
 	if (ret)
 		return base_error_set(error, ret, "deregister memory",
-				      "unbind memory windows, and unregister again",
-				      "%zu MRs could not be deregistered: %s", entry->count,
+				      "Unbind memory windows, and unregister again.",
+				      "MRs that could not be deregistered: %zu (%s).", entry->count,
 				      strerror(-ret));
 	free(entry);
 	return 0;

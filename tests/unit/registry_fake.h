@@ -93,8 +93,8 @@ static int fake_add(struct mrg_registry *registry, struct registry_request *requ
 	if (fake.on_add)
 		fake.on_add();
 	if (fails)
-		return base_error_set(error, -ENOMEM - (int)protocol, "make", "", "%s failed",
-				      mrg_protocol_name(protocol));
+		return base_error_set(error, -ENOMEM - (int)protocol, "make", "",
+				      "Protocol %s failed.", mrg_protocol_name(protocol));
 	entry = malloc(sizeof(*entry));
 	*entry = (struct fake_entry){ protocol, device, request->addr, request->length,
 				      ++fake.serial };
@@ -113,7 +113,7 @@ static int fake_remove(struct mrg_registry *registry, enum mrg_protocol protocol
 	(void)registry;
 	fake_note('-', protocol, entry->device, fails);
 	if (fails)
-		return base_error_set(error, -EBUSY, "undo", "", "%s is bound",
+		return base_error_set(error, -EBUSY, "undo", "", "Protocol %s is bound.",
 				      mrg_protocol_name(protocol));
 	assert_int_equal(entry->protocol, protocol);
 	fake.live--;

@@ -187,7 +187,7 @@ static void a_failing_protocol_rolls_the_others_back_last_first(void **state)
 	assert_null(buffer);
 	assert_int_equal(fake.live, 0);
 	assert_int_equal(mrg_registry_last_error(registry, &error), 0);
-	assert_string_equal(error.cause, "host-shm failed");
+	assert_string_equal(error.cause, "Protocol host-shm failed.");
 }
 
 static void a_second_registration_that_fails_leaves_the_first_whole(void **state)
