@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "explain/explain.h"
-#include "host/reg_words.h"
+#include "explain/refusal.h"
 
 static bool no_dmabuf_error(const struct explain_evidence *evidence, int error,
 			    struct mrg_finding *finding)
@@ -22,11 +22,11 @@ static bool no_dmabuf_error(const struct explain_evidence *evidence, int error,
 void explain_dmabuf_size(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
 	if (no_dmabuf_error(evidence, EINVAL, finding))
 		return;
-	host_reg_words_size(opts->dmabuf_size, opts->offset, opts->length, &words);
+	explain_refusal_size(opts->dmabuf_size, opts->offset, opts->length, &words);
 	if (!opts->dmabuf_size || !opts->length)
 		explain_say(
 			finding, MRG_NOT_SEEN,
@@ -41,11 +41,11 @@ void explain_dmabuf_size(const struct explain_evidence *evidence, struct mrg_fin
 void explain_page_offset(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
 	if (no_dmabuf_error(evidence, EINVAL, finding))
 		return;
-	host_reg_words_page_offset(evidence->host_page, opts->addr, opts->offset, &words);
+	explain_refusal_page_offset(evidence->host_page, opts->addr, opts->offset, &words);
 	if (!opts->addr || (!opts->offset && !opts->dmabuf_size))
 		explain_say(
 			finding, MRG_NOT_SEEN,
@@ -67,10 +67,10 @@ static bool tells_no_support(int error)
 void explain_dmabuf_support(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
-	host_reg_words_support(LACK_EITHER, opts->device ? opts->device : "the device",
-			       evidence->dmabuf_answer, &words);
+	explain_refusal_support(LACK_EITHER, opts->device ? opts->device : "the device",
+				evidence->dmabuf_answer, &words);
 	if (opts->call != MRG_CALL_REG_DMABUF_MR)
 		explain_say(finding, MRG_IS_NOT, "", "%s takes no DMA-BUF.",
 			    mrg_call_name(opts->call));
@@ -96,9 +96,9 @@ void explain_exporter(const struct explain_evidence *evidence, struct mrg_findin
 {
 	const struct mrg_explain_opts *opts = &evidence->opts;
 	int error = opts->error;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
-	host_reg_words_exporter(-error, opts->device ? opts->device : "the device", &words);
+	explain_refusal_exporter(-error, opts->device ? opts->device : "the device", &words);
 	if (opts->call != MRG_CALL_REG_DMABUF_MR)
 		explain_say(finding, MRG_IS_NOT, "", "%s takes no DMA-BUF.",
 			    mrg_call_name(opts->call));

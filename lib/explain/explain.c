@@ -9,7 +9,7 @@
 
 #include "explain/explain.h"
 #include "base/opts.h"
-#include "host/reg_words.h"
+#include "explain/refusal.h"
 
 struct explain_size explain_size(uint64_t bytes)
 {

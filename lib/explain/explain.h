@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an explanation rests on.  Internal to lib/host. */
+/* What an explanation rests on.  Internal to the library. */
 #ifndef EXPLAIN_EXPLAIN_H
 #define EXPLAIN_EXPLAIN_H
 
@@ -7,7 +7,7 @@
 
 #include <mrguard/explain.h>
 
-#include "host/pin.h"
+#include "explain/pin.h"
 #include "host/vma_verdict.h"
 
 #define UNLIMITED UINT64_MAX
@@ -25,7 +25,7 @@ struct explain_process_facts {
 	bool may_lock; /* CAP_IPC_LOCK that the kernel honours */
 
 	bool range_known;
-	struct host_pin_facts pin;
+	struct explain_pin_facts pin;
 	uint64_t page_size; /* largest in the range; 0: not looked up */
 };
 

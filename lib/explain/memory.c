@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "explain/explain.h"
-#include "host/reg_words.h"
+#include "explain/refusal.h"
 
 /* Marking a range makes three VMAs of one; a thread's stack or a queue needs
  * one or two. */
@@ -110,7 +110,7 @@ void explain_memlock(const struct explain_evidence *evidence, struct mrg_finding
 }
 
 /* No line of maps tells a device pointer from an address that was freed. */
-static bool may_be_device_pointer(const struct host_pin_facts *pin)
+static bool may_be_device_pointer(const struct explain_pin_facts *pin)
 {
 	return pin->gpu_driver && pin->at == pin->addr &&
 	       (pin->fault == PIN_UNMAPPED || pin->fault == PIN_NO_ACCESS);
@@ -120,11 +120,11 @@ void explain_hole(const struct explain_evidence *evidence, struct mrg_finding *f
 {
 	static const char mapped_remedy[] =
 		"Register only mapped memory, and deregister before it is unmapped.";
-	const struct host_pin_facts *pin = &evidence->process.pin;
+	const struct explain_pin_facts *pin = &evidence->process.pin;
 	int error = evidence->opts.error;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
-	host_reg_words_pin(pin, &words);
+	explain_refusal_pin(pin, &words);
 	if (!explain_takes_range(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s is given no address range of the process.",
 			    mrg_call_name(evidence->opts.call));
@@ -133,9 +133,9 @@ void explain_hole(const struct explain_evidence *evidence, struct mrg_finding *f
 			    "A hole gives EFAULT, or ENOMEM where fork protection marks pages.");
 	else if (!evidence->process.range_known)
 		explain_say(finding, MRG_NOT_SEEN, mapped_remedy, "%s", explain_no_range(evidence));
-	else if (host_pin_on_gpu(pin) || !pin->fault || pin->fault == PIN_DEVICE)
+	else if (explain_pin_on_gpu(pin) || !pin->fault || pin->fault == PIN_DEVICE)
 		explain_say(finding, MRG_IS_NOT, "", "%s",
-			    host_pin_on_gpu(pin) ?
+			    explain_pin_on_gpu(pin) ?
 				    "The range is on a GPU, where it needs no CPU mapping." :
 				    "All of the range is mapped.");
 	else if (pin->fault == PIN_READ_ONLY && error != EFAULT)
@@ -160,11 +160,11 @@ void explain_hole(const struct explain_evidence *evidence, struct mrg_finding *f
 
 void explain_device_memory(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
-	const struct host_pin_facts *pin = &evidence->process.pin;
+	const struct explain_pin_facts *pin = &evidence->process.pin;
 	int error = evidence->opts.error;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
-	host_reg_words_pin(pin, &words);
+	explain_refusal_pin(pin, &words);
 	if (evidence->opts.call != MRG_CALL_REG_MR)
 		explain_say(finding, MRG_IS_NOT, "", "%s pins no memory by its address.",
 			    mrg_call_name(evidence->opts.call));
@@ -176,7 +176,7 @@ void explain_device_memory(const struct explain_evidence *evidence, struct mrg_f
 		explain_say(finding, MRG_NOT_SEEN,
 			    "Register GPU memory by mrg_gpu_export() and mrg_reg_dmabuf().", "%s",
 			    explain_no_range(evidence));
-	else if (host_pin_on_gpu(pin) || pin->fault == PIN_DEVICE)
+	else if (explain_pin_on_gpu(pin) || pin->fault == PIN_DEVICE)
 		explain_say(finding, MRG_IS, words.remedy, "%s", words.text);
 	else if (may_be_device_pointer(pin))
 		explain_say(

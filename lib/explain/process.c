@@ -138,17 +138,17 @@ static int walk(const struct source *from, const char *name, const struct mrg_ex
 /* Whether the access asked for writes is not known, so a read-only mapping is
  * told only where there is nothing worse. */
 static int read_pin(const struct source *from, const struct mrg_explain_opts *opts,
-		    struct host_pin_facts *pin)
+		    struct explain_pin_facts *pin)
 {
-	struct host_pin_facts worse;
-	int ret = host_pin_read(from->root, from->process, opts->addr, opts->length, true, pin);
+	struct explain_pin_facts worse;
+	int ret = explain_pin_read(from->root, from->process, opts->addr, opts->length, true, pin);
 
 	if (!ret && pin->fault == PIN_READ_ONLY &&
-	    !host_pin_read(from->root, from->process, opts->addr, opts->length, false, &worse) &&
+	    !explain_pin_read(from->root, from->process, opts->addr, opts->length, false, &worse) &&
 	    worse.fault)
 		*pin = worse;
 	if (!ret && !opts->pid && !opts->proc)
-		host_pin_ask_drivers(pin);
+		explain_pin_ask_drivers(pin);
 	return ret;
 }
 

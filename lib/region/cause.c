@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/reg_words.h"
+#include "explain/refusal.h"
 #include "region/request.h"
 
 /* madvise() of a range in the middle of a VMA makes two more. */
@@ -73,7 +73,7 @@ static int say_vmas(const struct failure *f)
 		    f->proc->vmas, f->proc->vma_limit);
 }
 
-static int say_words(const struct failure *f, const struct host_reg_words *words)
+static int say_words(const struct failure *f, const struct explain_refusal *words)
 {
 	return FAIL(f, words->remedy, "%s", words->text);
 }
@@ -83,18 +83,18 @@ static int say_words(const struct failure *f, const struct host_reg_words *words
  * GPU has no mapping, one without access, or one of a device, and none of these
  * says what it is.
  */
-static void read_range(const struct failure *f, struct host_pin_facts *facts)
+static void read_range(const struct failure *f, struct explain_pin_facts *facts)
 {
 	const int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 	uint64_t start = f->req->addr + f->piece->offset;
 	const struct region_env *env = f->req->ctx->env;
 
-	if (host_pin_read(env->proc, "self", start, f->piece->length, f->req->access & write,
-			  facts))
-		*facts = (struct host_pin_facts){ .addr = start,
-						  .length = f->piece->length,
-						  .fault = PIN_NOT_SEEN };
+	if (explain_pin_read(env->proc, "self", start, f->piece->length, f->req->access & write,
+			     facts))
+		*facts = (struct explain_pin_facts){ .addr = start,
+						     .length = f->piece->length,
+						     .fault = PIN_UNREADABLE };
 	if (env->ask_drivers)
 		env->ask_drivers(facts);
 }
@@ -103,13 +103,13 @@ static void read_range(const struct failure *f, struct host_pin_facts *facts)
  * EINVAL, libibverbs' marking as ENOMEM or EINVAL. */
 static bool say_range(const struct failure *f)
 {
-	struct host_pin_facts facts;
-	struct host_reg_words words;
+	struct explain_pin_facts facts;
+	struct explain_refusal words;
 
 	read_range(f, &facts);
-	if ((!facts.fault || facts.fault == PIN_NOT_SEEN) && !host_pin_on_gpu(&facts))
+	if ((!facts.fault || facts.fault == PIN_UNREADABLE) && !explain_pin_on_gpu(&facts))
 		return false;
-	host_reg_words_pin(&facts, &words);
+	explain_refusal_pin(&facts, &words);
 	say_words(f, &words);
 	return true;
 }
@@ -117,7 +117,7 @@ static bool say_range(const struct failure *f)
 static int say_no_memory(const struct failure *f)
 {
 	const struct region_proc *proc = f->proc;
-	struct host_reg_words words;
+	struct explain_refusal words;
 	char ruled_out[128] = "";
 
 	if (memlock_hit(f))
@@ -132,7 +132,7 @@ static int say_no_memory(const struct failure *f)
 			 " of %" PRIu64 ").",
 			 proc->vmas, proc->vma_limit);
 	if (f->req->fd >= 0) {
-		host_reg_words_exporter(f->code, f->req->device->name, &words);
+		explain_refusal_exporter(f->code, f->req->device->name, &words);
 		return FAIL(f, words.remedy, "%s answered ENOMEM for %" PRIu64 " bytes. %s%s",
 			    verb(f), f->piece->length, words.text, ruled_out);
 	}
@@ -163,14 +163,14 @@ static int say_again(const struct failure *f)
 
 static int say_fault(const struct failure *f)
 {
-	struct host_pin_facts facts;
-	struct host_reg_words words;
+	struct explain_pin_facts facts;
+	struct explain_refusal words;
 
 	if (f->req->fd >= 0) {
-		host_reg_words_exporter(f->code, f->req->device->name, &words);
+		explain_refusal_exporter(f->code, f->req->device->name, &words);
 	} else {
 		read_range(f, &facts);
-		host_reg_words_pin(&facts, &words);
+		explain_refusal_pin(&facts, &words);
 	}
 	return say_words(f, &words);
 }
@@ -193,7 +193,7 @@ static int say_unsupported(const struct failure *f)
 {
 	const char *device = f->req->device->name;
 	int provider, kernel = -EBADF;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
 	if (f->req->fd < 0)
 		return FAIL(f, "Drop optional access flags, such as on-demand.",
@@ -202,24 +202,24 @@ static int say_unsupported(const struct failure *f)
 	if (provider != -EBADF)
 		kernel = f->req->ctx->env->kernel_probe(f->req->pd);
 	if (provider == -EBADF)
-		host_reg_words_exporter(f->code, device, &words);
+		explain_refusal_exporter(f->code, device, &words);
 	else if (kernel == -EBADF)
-		host_reg_words_support(LACK_PROVIDER, device, provider, &words);
+		explain_refusal_support(LACK_PROVIDER, device, provider, &words);
 	else
-		host_reg_words_support(LACK_KERNEL, device, kernel, &words);
+		explain_refusal_support(LACK_KERNEL, device, kernel, &words);
 	return say_words(f, &words);
 }
 
 static int say_invalid(const struct failure *f)
 {
 	uint64_t start = f->req->addr + f->piece->offset, huge;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
 	if (f->req->fd >= 0 && !f->req->ctx->env->is_dmabuf(f->req->fd))
 		return FAIL(f, "Give the fd that the DMA-BUF export returned.",
 			    "File descriptor %d is no DMA-BUF.", f->req->fd);
 	if (f->req->fd >= 0) {
-		host_reg_words_exporter(f->code, f->req->device->name, &words);
+		explain_refusal_exporter(f->code, f->req->device->name, &words);
 		return FAIL(f, words.remedy,
 			    "%s answered EINVAL, although size, page offsets and access are right.",
 			    verb(f));
@@ -240,11 +240,11 @@ static int say_invalid(const struct failure *f)
 
 static int say_other(const struct failure *f)
 {
-	struct host_reg_words words;
+	struct explain_refusal words;
 	char name[64];
 
 	if (f->code == -ENOTSUPP) {
-		host_reg_words_exporter(f->code, f->req->device->name, &words);
+		explain_refusal_exporter(f->code, f->req->device->name, &words);
 		return say_words(f, &words);
 	}
 	snprintf(name, sizeof(name), "%s", strerror(-f->code));

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/opts.h"
-#include "host/reg_words.h"
+#include "explain/refusal.h"
 #include "region/request.h"
 
 static bool shift_ok(uint32_t shift)
@@ -109,7 +109,7 @@ static int check_size(const struct region_request *req)
 {
 	const struct region_env *env = req->ctx->env;
 	int64_t size = env->dmabuf_size(req->fd);
-	struct host_reg_words words;
+	struct explain_refusal words;
 
 	if (size >= 0 && req->offset <= (uint64_t)size &&
 	    req->length <= (uint64_t)size - req->offset)
@@ -121,7 +121,7 @@ static int check_size(const struct region_request *req)
 				   "Keep the fd open until the registration is made.",
 				   "File descriptor %d could not be asked for its size: %s.",
 				   req->fd, strerror((int)-size));
-	host_reg_words_size((uint64_t)size, req->offset, req->length, &words);
+	explain_refusal_size((uint64_t)size, req->offset, req->length, &words);
 	return region_fail(req->ctx, -EINVAL, -1, "check fd", words.remedy, "%s", words.text);
 }
 
@@ -129,11 +129,11 @@ static int check_size(const struct region_request *req)
 static int check_page_offset(const struct region_request *req)
 {
 	uint64_t page = req->ctx->page_size;
-	struct host_reg_words words;
+	struct explain_refusal words;
 
 	if (!((req->addr ^ req->offset) & (page - 1)))
 		return 0;
-	host_reg_words_page_offset(page, req->addr, req->offset, &words);
+	explain_refusal_page_offset(page, req->addr, req->offset, &words);
 	return region_fail(req->ctx, -EINVAL, -1, "check offset", words.remedy, "%s", words.text);
 }
 

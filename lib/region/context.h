@@ -16,7 +16,7 @@
 
 #include "region/vma_guard.h"
 
-struct host_pin_facts;
+struct explain_pin_facts;
 
 /* Which DMA-BUF it is: never the same for two of them. */
 struct region_dmabuf_id {
@@ -41,7 +41,7 @@ struct region_env {
 	bool (*is_dmabuf)(int fd);
 	bool (*dmabuf_id)(int fd, struct region_dmabuf_id *id);
 	/* Asks the GPU drivers that the process has loaded; NULL: there are none. */
-	void (*ask_drivers)(struct host_pin_facts *facts);
+	void (*ask_drivers)(struct explain_pin_facts *facts);
 
 	int (*dev_open)(struct mrg_dev **dev);
 	void (*dev_close)(struct mrg_dev *dev);

@@ -10,7 +10,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
-#include "host/pin.h"
+#include "explain/pin.h"
 #include "region/context.h"
 
 /* Not the macro: that one needs a constant to choose between two symbols. */
@@ -108,7 +108,7 @@ const struct region_env region_env_host = {
 	.dmabuf_size = dmabuf_size,
 	.is_dmabuf = is_dmabuf,
 	.dmabuf_id = dmabuf_id,
-	.ask_drivers = host_pin_ask_drivers,
+	.ask_drivers = explain_pin_ask_drivers,
 	.dev_open = mrg_dev_open,
 	.dev_close = mrg_dev_close,
 	.dev_info = mrg_dev_info,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Causes that share an errno are told apart, and named with value and remedy. */
 #include "region_fake.h"
-#include "host/pin.h"
+#include "explain/pin.h"
 
 #define ADDR 0x700000000000ULL
 
@@ -333,7 +333,7 @@ static void device_mapping_without_a_name_is_known_by_its_flags(void **state)
 	done();
 }
 
-static void set_peermem(enum host_pin_peermem peermem)
+static void set_peermem(enum explain_pin_peermem peermem)
 {
 	static const char *const modules[] = {
 		[PEERMEM_ABSENT] = "ib_core 548864 1 ib_uverbs, Live 0x0\n",
@@ -398,9 +398,9 @@ static void uvm_mapping_is_judged_by_peermem(void **state)
 }
 
 /* What a driver answers. */
-static struct host_pin_facts told;
+static struct explain_pin_facts told;
 
-static void tell(struct host_pin_facts *facts)
+static void tell(struct explain_pin_facts *facts)
 {
 	facts->kind = told.kind;
 	facts->unflagged = told.unflagged;
@@ -408,7 +408,7 @@ static void tell(struct host_pin_facts *facts)
 	facts->end = told.end;
 }
 
-static void gpu_fails(struct host_pin_facts answer, enum host_pin_peermem peermem, int err)
+static void gpu_fails(struct explain_pin_facts answer, enum explain_pin_peermem peermem, int err)
 {
 	told = answer;
 	host.env.ask_drivers = tell;
@@ -422,11 +422,11 @@ static void gpu_fails(struct host_pin_facts answer, enum host_pin_peermem peerme
 /* Field report G10: three states, one errno, three answers. */
 static void gpu_memory_gets_one_answer_for_each_state_of_it(void **state)
 {
-	const struct host_pin_facts vmm = { .kind = MRG_MEM_CUDA_VMM, .chunks = 92 };
-	const struct host_pin_facts unflagged = { .kind = MRG_MEM_CUDA_VMM,
-						  .chunks = 1,
-						  .unflagged = true };
-	const struct host_pin_facts plain = { .kind = MRG_MEM_CUDA };
+	const struct explain_pin_facts vmm = { .kind = MRG_MEM_CUDA_VMM, .chunks = 92 };
+	const struct explain_pin_facts unflagged = { .kind = MRG_MEM_CUDA_VMM,
+						     .chunks = 1,
+						     .unflagged = true };
+	const struct explain_pin_facts plain = { .kind = MRG_MEM_CUDA };
 
 	(void)state;
 	gpu_fails(vmm, PEERMEM_ABSENT, EFAULT);
@@ -459,19 +459,20 @@ static void gpu_memory_gets_one_answer_for_each_state_of_it(void **state)
 static void other_gpu_memory_is_told_apart(void **state)
 {
 	(void)state;
-	gpu_fails((struct host_pin_facts){ .kind = MRG_MEM_CUDA_POOL, .unflagged = true },
+	gpu_fails((struct explain_pin_facts){ .kind = MRG_MEM_CUDA_POOL, .unflagged = true },
 		  PEERMEM_LINKED, EFAULT);
 	is(EFAULT, "CUDA pool memory");
 	is(EFAULT, "cudaMallocAsync");
 	done();
-	gpu_fails((struct host_pin_facts){ .kind = MRG_MEM_CUDA_MANAGED }, PEERMEM_LINKED, EFAULT);
+	gpu_fails((struct explain_pin_facts){ .kind = MRG_MEM_CUDA_MANAGED }, PEERMEM_LINKED,
+		  EFAULT);
 	is(EFAULT, "pages move");
 	done();
-	gpu_fails((struct host_pin_facts){ .kind = MRG_MEM_CUDA, .end = ADDR + 5000 },
+	gpu_fails((struct explain_pin_facts){ .kind = MRG_MEM_CUDA, .end = ADDR + 5000 },
 		  PEERMEM_LINKED, EFAULT);
 	is(EFAULT, "ends at 0x700000001388");
 	done();
-	gpu_fails((struct host_pin_facts){ .kind = MRG_MEM_HIP }, PEERMEM_ABSENT, EFAULT);
+	gpu_fails((struct explain_pin_facts){ .kind = MRG_MEM_HIP }, PEERMEM_ABSENT, EFAULT);
 	is(EFAULT, "HIP memory");
 	is_not("peermem");
 	done();

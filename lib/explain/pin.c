@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "host/maps.h"
-#include "host/pin.h"
+#include "explain/pin.h"
 
 /* Shared memory has names in /dev as well, and is memory like any other. */
 static bool is_device_file(const char *name)
@@ -26,7 +26,7 @@ static bool is_gpu_library(const char *name)
 	return strstr(name, "/libcuda.so") || strstr(name, "/libamdhip64.so");
 }
 
-static enum host_pin_fault fault_of(const struct host_maps_vma *vma, bool need_write)
+static enum explain_pin_fault fault_of(const struct host_maps_vma *vma, bool need_write)
 {
 	/* What get_user_pages() refuses whoever asks: check_vma_flags(). */
 	if (is_device_file(vma->name) || (vma->flags & (HOST_MF_IO | HOST_MF_PFNMAP)))
@@ -37,7 +37,7 @@ static enum host_pin_fault fault_of(const struct host_maps_vma *vma, bool need_w
 }
 
 /* Goes on from @facts->at, up to which nothing was found. */
-static void see(const struct host_maps_vma *vma, bool need_write, struct host_pin_facts *facts)
+static void see(const struct host_maps_vma *vma, bool need_write, struct explain_pin_facts *facts)
 {
 	if (facts->fault || vma->end <= facts->at || facts->at - facts->addr >= facts->length)
 		return;
@@ -49,7 +49,7 @@ static void see(const struct host_maps_vma *vma, bool need_write, struct host_pi
 		facts->at = vma->end;
 }
 
-static int walk(const char *path, bool need_write, struct host_pin_facts *facts)
+static int walk(const char *path, bool need_write, struct explain_pin_facts *facts)
 {
 	struct host_maps_vma vma;
 	struct host_maps maps;
@@ -74,7 +74,7 @@ static int walk(const char *path, bool need_write, struct host_pin_facts *facts)
  * One that was built where these symbols were missing is loaded and does
  * nothing.
  */
-static void take_module(const char *line, struct host_pin_facts *facts)
+static void take_module(const char *line, struct explain_pin_facts *facts)
 {
 	char name[64], users[512];
 
@@ -88,7 +88,7 @@ static void take_module(const char *line, struct host_pin_facts *facts)
 		facts->peermem = PEERMEM_LINKED;
 }
 
-static void read_modules(const char *proc, struct host_pin_facts *facts)
+static void read_modules(const char *proc, struct explain_pin_facts *facts)
 {
 	char path[PATH_MAX], line[1024];
 	FILE *file;
@@ -102,11 +102,11 @@ static void read_modules(const char *proc, struct host_pin_facts *facts)
 	fclose(file);
 }
 
-int host_pin_read(const char *proc, const char *process, uint64_t addr, uint64_t length,
-		  bool need_write, struct host_pin_facts *facts)
+int explain_pin_read(const char *proc, const char *process, uint64_t addr, uint64_t length,
+		     bool need_write, struct explain_pin_facts *facts)
 {
-	struct host_pin_facts found = { .addr = addr, .length = length };
-	struct host_pin_facts flags = found;
+	struct explain_pin_facts found = { .addr = addr, .length = length };
+	struct explain_pin_facts flags = found;
 	char path[PATH_MAX];
 	int ret;
 
@@ -123,7 +123,7 @@ int host_pin_read(const char *proc, const char *process, uint64_t addr, uint64_t
 	return 0;
 }
 
-void host_pin_ask_gpu(struct mrg_gpu *gpu, struct host_pin_facts *facts)
+void explain_pin_ask_gpu(struct mrg_gpu *gpu, struct explain_pin_facts *facts)
 {
 	struct mrg_mem mem;
 
@@ -138,12 +138,12 @@ void host_pin_ask_gpu(struct mrg_gpu *gpu, struct host_pin_facts *facts)
 	mrg_mem_release(&mem);
 }
 
-void host_pin_ask_drivers(struct host_pin_facts *facts)
+void explain_pin_ask_drivers(struct explain_pin_facts *facts)
 {
 	struct mrg_gpu *gpu;
 
 	if (mrg_gpu_open(&gpu, NULL))
 		return;
-	host_pin_ask_gpu(gpu, facts);
+	explain_pin_ask_gpu(gpu, facts);
 	mrg_gpu_close(gpu);
 }

@@ -4,11 +4,11 @@
 #define DOUBLE_CUDA
 #include "gpu/double/unit.h"
 
-#include "host/reg_words.h"
+#include "explain/refusal.h"
 
 static struct mrg_gpu *gpu;
-static struct host_pin_facts facts;
-static struct host_reg_words words;
+static struct explain_pin_facts facts;
+static struct explain_refusal words;
 
 static int setup(void **state)
 {
@@ -30,11 +30,11 @@ static int teardown(void **state)
 
 static void ask(uint64_t addr, uint64_t length)
 {
-	facts = (struct host_pin_facts){
+	facts = (struct explain_pin_facts){
 		.addr = addr, .length = length, .at = addr, .fault = PIN_UNMAPPED
 	};
-	host_pin_ask_gpu(gpu, &facts);
-	host_reg_words_pin(&facts, &words);
+	explain_pin_ask_gpu(gpu, &facts);
+	explain_refusal_pin(&facts, &words);
 }
 
 static void a_driver_that_is_not_loaded_is_not_asked(void **state)
@@ -46,7 +46,7 @@ static void a_driver_that_is_not_loaded_is_not_asked(void **state)
 	ask(addr, 4096);
 	assert_int_equal(unit_opens, 0);
 	assert_int_equal(double_gpu.calls, 0);
-	assert_false(host_pin_on_gpu(&facts));
+	assert_false(explain_pin_on_gpu(&facts));
 	assert_non_null(strstr(words.text, "it was freed, or it is a device pointer"));
 }
 
@@ -56,7 +56,7 @@ static void a_driver_that_is_not_initialised_stays_so(void **state)
 	double_gpu.need_init = true;
 	ask(0x700000000000, 4096);
 	assert_false(double_gpu.initialised);
-	assert_false(host_pin_on_gpu(&facts));
+	assert_false(explain_pin_on_gpu(&facts));
 }
 
 static void cudaMalloc_memory_is_known_without_a_mapping(void **state)
@@ -115,9 +115,9 @@ static void host_memory_is_left_to_the_kernel(void **state)
 {
 	(void)state;
 	ask((uint64_t)(uintptr_t)&facts, sizeof(facts));
-	assert_false(host_pin_on_gpu(&facts));
-	host_pin_ask_drivers(&facts);
-	assert_false(host_pin_on_gpu(&facts));
+	assert_false(explain_pin_on_gpu(&facts));
+	explain_pin_ask_drivers(&facts);
+	assert_false(explain_pin_on_gpu(&facts));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /* Whether the kernel can pin a range of a process's memory, and what stands in
  * the way.  Internal to the library. */
-#ifndef HOST_PIN_H
-#define HOST_PIN_H
+#ifndef EXPLAIN_PIN_H
+#define EXPLAIN_PIN_H
 
 #include <stdbool.h>
 
 #include <mrguard/gpu.h>
 
 /* The first thing in the range that pinning stops at. */
-enum host_pin_fault {
+enum explain_pin_fault {
 	PIN_NONE,
 	PIN_UNMAPPED,
 	PIN_NO_ACCESS, /* PROT_NONE */
 	PIN_READ_ONLY,
 	PIN_DEVICE, /* a mapping of a device */
-	PIN_NOT_SEEN, /* maps cannot be read; host_pin_read() never sets it */
+	PIN_UNREADABLE, /* maps cannot be read; explain_pin_read() never sets it */
 };
 
 /* The older way to GPU memory, a module between driver and RDMA core. */
-enum host_pin_peermem {
+enum explain_pin_peermem {
 	PEERMEM_ABSENT,
 	PEERMEM_IDLE, /* loaded, but not linked to the RDMA core */
 	PEERMEM_LINKED,
 };
 
 /*
- * struct host_pin_facts - what is known of a range
+ * struct explain_pin_facts - what is known of a range
  * @gpu_driver:	the process has a GPU driver's library mapped, so an address
  *		without a CPU mapping may be a device pointer
  * @at:		where @fault is
@@ -36,14 +36,14 @@ enum host_pin_peermem {
  * @chunks:	of VMM memory
  * @end:	where the allocation ends inside the range; 0 = it does not
  */
-struct host_pin_facts {
+struct explain_pin_facts {
 	uint64_t addr;
 	uint64_t length;
-	enum host_pin_fault fault;
+	enum explain_pin_fault fault;
 	uint64_t at;
 	char name[64];
 	bool gpu_driver;
-	enum host_pin_peermem peermem;
+	enum explain_pin_peermem peermem;
 	enum mrg_mem_kind kind;
 	bool unflagged;
 	size_t chunks;
@@ -51,7 +51,7 @@ struct host_pin_facts {
 };
 
 /**
- * host_pin_read() - what /proc tells of a range
+ * explain_pin_read() - what /proc tells of a range
  * @proc: "/proc", or a copy
  * @process: "self", "4711"
  * @need_write: whether a read-only mapping is a fault
@@ -59,18 +59,18 @@ struct host_pin_facts {
  *
  * Return: 0; -errno where maps cannot be read.
  */
-int host_pin_read(const char *proc, const char *process, uint64_t addr, uint64_t length,
-		  bool need_write, struct host_pin_facts *facts);
+int explain_pin_read(const char *proc, const char *process, uint64_t addr, uint64_t length,
+		     bool need_write, struct explain_pin_facts *facts);
 
 /*
  * Asks the GPU drivers whose libraries this process has loaded already; none
  * is loaded or initialised by it.
  */
-void host_pin_ask_drivers(struct host_pin_facts *facts);
-void host_pin_ask_gpu(struct mrg_gpu *gpu, struct host_pin_facts *facts);
+void explain_pin_ask_drivers(struct explain_pin_facts *facts);
+void explain_pin_ask_gpu(struct mrg_gpu *gpu, struct explain_pin_facts *facts);
 
 /* Whether it is memory on a GPU, as a driver told. */
-static inline bool host_pin_on_gpu(const struct host_pin_facts *facts)
+static inline bool explain_pin_on_gpu(const struct explain_pin_facts *facts)
 {
 	return facts->kind >= MRG_MEM_CUDA;
 }

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "host/reg_words.h"
+#include "explain/refusal.h"
 
 #define EXPORT_IT "export it with mrg_gpu_export() and register that with mrg_reg_dmabuf()"
 
-__attribute__((format(printf, 3, 4))) static void put(struct host_reg_words *words,
+__attribute__((format(printf, 3, 4))) static void put(struct explain_refusal *words,
 						      const char *remedy, const char *format, ...)
 {
 	va_list args;
@@ -20,7 +20,7 @@ __attribute__((format(printf, 3, 4))) static void put(struct host_reg_words *wor
 	snprintf(words->remedy, sizeof(words->remedy), "%s", remedy);
 }
 
-static const char *peermem_words(const struct host_pin_facts *facts)
+static const char *peermem_words(const struct explain_pin_facts *facts)
 {
 	switch (facts->peermem) {
 	case PEERMEM_ABSENT:
@@ -33,13 +33,13 @@ static const char *peermem_words(const struct host_pin_facts *facts)
 	return "peermem is loaded and did not take it";
 }
 
-static bool is_vmm(const struct host_pin_facts *facts)
+static bool is_vmm(const struct explain_pin_facts *facts)
 {
 	return facts->kind == MRG_MEM_CUDA_VMM || facts->kind == MRG_MEM_HIP_VMM;
 }
 
 /* gpuDirectRDMACapable is a request of cuMemCreate(), and a fact from then on. */
-static void put_unflagged(const struct host_pin_facts *facts, struct host_reg_words *words)
+static void put_unflagged(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
 	if (is_vmm(facts))
 		put(words,
@@ -54,7 +54,7 @@ static void put_unflagged(const struct host_pin_facts *facts, struct host_reg_wo
 		    facts->addr, mrg_mem_kind_name(facts->kind));
 }
 
-static void put_gpu(const struct host_pin_facts *facts, struct host_reg_words *words)
+static void put_gpu(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
 	const char *kind = mrg_mem_kind_name(facts->kind);
 	char chunks[48] = "";
@@ -77,7 +77,7 @@ static void put_gpu(const struct host_pin_facts *facts, struct host_reg_words *w
 		    facts->addr, kind, chunks, peermem_words(facts));
 }
 
-static void put_driver(const struct host_pin_facts *facts, struct host_reg_words *words)
+static void put_driver(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
 	if (facts->kind == MRG_MEM_CUDA_MANAGED || facts->kind == MRG_MEM_HIP_MANAGED)
 		put(words, "Allocate the buffer with cudaMalloc() or hipMalloc(), " EXPORT_IT ".",
@@ -94,7 +94,7 @@ static void put_driver(const struct host_pin_facts *facts, struct host_reg_words
 		put_gpu(facts, words);
 }
 
-static void put_device(const struct host_pin_facts *facts, struct host_reg_words *words)
+static void put_device(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
 	const char *name = facts->name[0] ? facts->name : "a device without a name";
 
@@ -119,7 +119,7 @@ static void put_device(const struct host_pin_facts *facts, struct host_reg_words
 }
 
 /* Memory of cudaMalloc() has no CPU mapping at all. */
-static void put_unmapped(const struct host_pin_facts *facts, struct host_reg_words *words)
+static void put_unmapped(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
 	if (facts->at != facts->addr)
 		put(words, "Register only mapped memory, and deregister before it is unmapped.",
@@ -133,7 +133,7 @@ static void put_unmapped(const struct host_pin_facts *facts, struct host_reg_wor
 		    facts->at, peermem_words(facts));
 }
 
-static void put_no_access(const struct host_pin_facts *facts, struct host_reg_words *words)
+static void put_no_access(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
 	put(words,
 	    "mrg_gpu_classify() tells which. Host: mprotect() it. GPU: allocate with gpuDirectRDMACapable (cannot be set afterwards), " EXPORT_IT
@@ -143,9 +143,9 @@ static void put_no_access(const struct host_pin_facts *facts, struct host_reg_wo
 	    facts->at, peermem_words(facts));
 }
 
-void host_reg_words_pin(const struct host_pin_facts *facts, struct host_reg_words *words)
+void explain_refusal_pin(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
-	if (host_pin_on_gpu(facts)) {
+	if (explain_pin_on_gpu(facts)) {
 		put_driver(facts, words);
 		return;
 	}
@@ -165,7 +165,7 @@ void host_reg_words_pin(const struct host_pin_facts *facts, struct host_reg_word
 	case PIN_DEVICE:
 		put_device(facts, words);
 		break;
-	case PIN_NOT_SEEN:
+	case PIN_UNREADABLE:
 		put(words,
 		    "GPU memory: " EXPORT_IT
 		    ". Other memory must be mapped and open to the access.",
@@ -183,8 +183,8 @@ void host_reg_words_pin(const struct host_pin_facts *facts, struct host_reg_word
  * the buffer is what happens to memory of several physical chunks, where the
  * runtime names, and so exports, one of them.
  */
-void host_reg_words_size(uint64_t size, uint64_t offset, uint64_t length,
-			 struct host_reg_words *words)
+void explain_refusal_size(uint64_t size, uint64_t offset, uint64_t length,
+			  struct explain_refusal *words)
 {
 	put(words,
 	    "Export exactly the range that is to be registered, or register chunk by chunk: a virtual-memory buffer has several allocations, and an export by address names one.",
@@ -193,8 +193,8 @@ void host_reg_words_size(uint64_t size, uint64_t offset, uint64_t length,
 	    size, offset + length, offset, length);
 }
 
-void host_reg_words_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
-				struct host_reg_words *words)
+void explain_refusal_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
+				 struct explain_refusal *words)
 {
 	uint64_t in_iova = iova & (page - 1), in_dmabuf = offset & (page - 1);
 
@@ -207,8 +207,8 @@ void host_reg_words_page_offset(uint64_t page, uint64_t iova, uint64_t offset,
 	    page, iova, in_iova, offset, in_dmabuf);
 }
 
-void host_reg_words_support(enum host_reg_lack lack, const char *device, int answer,
-			    struct host_reg_words *words)
+void explain_refusal_support(enum explain_lack lack, const char *device, int answer,
+			     struct explain_refusal *words)
 {
 	static const char other_device[] =
 		"Use a device whose driver takes DMA-BUFs (mlx5, efa, irdma, bnxt_re, mana), a newer kernel, or the peermem path.";
@@ -235,7 +235,7 @@ void host_reg_words_support(enum host_reg_lack lack, const char *device, int ans
 	}
 }
 
-void host_reg_words_exporter(int code, const char *device, struct host_reg_words *words)
+void explain_refusal_exporter(int code, const char *device, struct explain_refusal *words)
 {
 	switch (-code) {
 	case ENOTSUPP:
