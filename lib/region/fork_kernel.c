@@ -1,77 +1,96 @@
 /* SPDX-License-Identifier: MIT */
-/* What kernel and libibverbs say about fork: netlink, and the library's file. */
+/*
+ * What the kernel and libibverbs say about fork: RDMA netlink, and the name of
+ * the library's file.
+ *
+ * By system calls and without libnl: the guard is linked with this file, and
+ * must not bring libnl into the programs that it is preloaded into.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 #include <infiniband/verbs.h>
-#include <netlink/msg.h>
-#include <netlink/netlink.h>
+#include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 
 #include "region/fork_state.h"
 
-static int take_answer(struct nl_msg *msg, void *arg)
-{
-	enum mrg_kernel_copies *answer = arg;
-	struct nlattr *attr = nlmsg_find_attr(nlmsg_hdr(msg), 0, RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK);
+#define ANSWER_SIZE 4096
 
-	if (!attr)
-		*answer = MRG_KERNEL_SILENT;
-	else
-		*answer = nla_get_u8(attr) ? MRG_KERNEL_COPIES : MRG_KERNEL_COPIES_NOT;
-	return NL_STOP;
+/* Attributes follow the header, each padded to 4 bytes: netlink(7). */
+static enum mrg_kernel_copies find_attribute(const char *answer, size_t length)
+{
+	size_t at = NLMSG_HDRLEN;
+
+	while (at + NLA_HDRLEN <= length) {
+		struct nlattr attr;
+
+		memcpy(&attr, answer + at, sizeof(attr));
+		if (attr.nla_len < NLA_HDRLEN || attr.nla_len > length - at)
+			break;
+		if ((attr.nla_type & NLA_TYPE_MASK) == RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK &&
+		    attr.nla_len > NLA_HDRLEN)
+			return answer[at + NLA_HDRLEN] ? MRG_KERNEL_COPIES : MRG_KERNEL_COPIES_NOT;
+		at += NLA_ALIGN(attr.nla_len);
+	}
+	return MRG_KERNEL_SILENT;
 }
 
 /* Kernels before 4.18 do not know RDMA_NLDEV_CMD_SYS_GET, and say EINVAL. */
-static int take_refusal(struct sockaddr_nl *from, struct nlmsgerr *refusal, void *arg)
+static int read_answer(const char *answer, size_t length, enum mrg_kernel_copies *copies)
 {
-	int *error = arg;
+	struct nlmsghdr header;
+	struct nlmsgerr refusal;
 
-	(void)from;
-	*error = -refusal->error;
-	return NL_STOP;
+	if (length < NLMSG_HDRLEN)
+		return EIO;
+	memcpy(&header, answer, sizeof(header));
+	if (header.nlmsg_type != NLMSG_ERROR) {
+		*copies = find_attribute(answer, length);
+		return 0;
+	}
+	if (length < NLMSG_HDRLEN + sizeof(refusal))
+		return EIO;
+	memcpy(&refusal, answer + NLMSG_HDRLEN, sizeof(refusal));
+	*copies = MRG_KERNEL_SILENT;
+	return refusal.error == -EINVAL || refusal.error == -EOPNOTSUPP ? 0 : -refusal.error;
 }
 
-static int ask(struct nl_sock *sock, enum mrg_kernel_copies *answer)
+static int ask(int sock, enum mrg_kernel_copies *copies)
 {
-	int refusal = 0, ret;
+	const struct nlmsghdr question = {
+		.nlmsg_len = NLMSG_HDRLEN,
+		.nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET),
+		.nlmsg_flags = NLM_F_REQUEST,
+	};
+	const struct timeval patience = { .tv_sec = 1 };
+	char answer[ANSWER_SIZE];
+	ssize_t length;
 
-	ret = nl_send_simple(sock, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET), 0, NULL,
-			     0);
-	if (ret < 0)
+	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (send(sock, &question, sizeof(question), 0) < 0)
 		return errno;
-	nl_socket_modify_cb(sock, NL_CB_VALID, NL_CB_CUSTOM, take_answer, answer);
-	nl_socket_modify_err_cb(sock, NL_CB_CUSTOM, take_refusal, &refusal);
-	ret = nl_recvmsgs_default(sock);
-	if (refusal)
-		return refusal;
-	return ret < 0 ? EIO : 0;
+	do
+		length = recv(sock, answer, sizeof(answer), 0);
+	while (length < 0 && errno == EINTR);
+	return length < 0 ? errno : read_answer(answer, (size_t)length, copies);
 }
 
 enum mrg_kernel_copies region_fork_ask_kernel(int *error)
 {
-	enum mrg_kernel_copies answer = MRG_KERNEL_UNREACHED;
-	struct nl_sock *sock = nl_socket_alloc();
+	enum mrg_kernel_copies copies = MRG_KERNEL_UNREACHED;
+	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
 
-	*error = ENOMEM;
-	if (!sock)
-		return answer;
-	nl_socket_disable_auto_ack(sock);
-	/* libnl's own error codes hide errno, which says who refused. */
-	errno = 0;
-	if (nl_connect(sock, NETLINK_RDMA) < 0)
-		*error = errno ? errno : EIO;
-	else
-		*error = ask(sock, &answer);
-	if (*error == EINVAL || *error == EOPNOTSUPP) {
-		answer = MRG_KERNEL_SILENT;
-		*error = 0;
-	}
-	nl_socket_free(sock);
-	return *error ? MRG_KERNEL_UNREACHED : answer;
+	*error = sock < 0 ? errno : ask(sock, &copies);
+	if (sock >= 0)
+		close(sock);
+	return *error ? MRG_KERNEL_UNREACHED : copies;
 }
 
 /* The file is libibverbs.so.1.ABI.RELEASE.PATCH (rdma-core's CMakeLists). */
