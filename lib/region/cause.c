@@ -23,9 +23,9 @@ struct failure {
 	int code;
 };
 
-#define FAIL(f, remedy, ...)                                                             \
-	region_fail((f)->req->ctx, (f)->code, (int)(f)->index, "register piece", remedy, \
-		    __VA_ARGS__)
+#define FAIL(f, ...)                                                                              \
+	base_fail_piece((f)->req->ctx->error_owner, (f)->code, (int)(f)->index, "register piece", \
+			__VA_ARGS__)
 
 static const char *verb(const struct failure *f)
 {
@@ -67,10 +67,12 @@ static int say_memlock(const struct failure *f)
 
 static int say_vmas(const struct failure *f)
 {
-	return FAIL(f, "Raise vm.max_map_count, or find what cuts the mappings: mrguard vma self.",
-		    "The VMA limit is reached: the process has %" PRIu64 " of %" PRIu64
-		    " (vm.max_map_count).",
-		    f->proc->vmas, f->proc->vma_limit);
+	return FAIL(
+		f,
+		"Raise vm.max_map_count, or find with `mrguard vma self` what cuts the mappings.",
+		"The VMA limit is reached: the process has %" PRIu64 " of %" PRIu64
+		" (vm.max_map_count).",
+		f->proc->vmas, f->proc->vma_limit);
 }
 
 static int say_words(const struct failure *f, const struct explain_refusal *words)
@@ -128,35 +130,36 @@ static int say_no_memory(const struct failure *f)
 		return f->code;
 	if (proc->known)
 		snprintf(ruled_out, sizeof(ruled_out),
-			 " Not the locked-memory limit and not the VMA limit (%" PRIu64
+			 " The cause is neither the locked-memory limit nor the VMA limit (%" PRIu64
 			 " of %" PRIu64 ").",
 			 proc->vmas, proc->vma_limit);
 	if (f->req->fd >= 0) {
 		explain_refusal_exporter(f->code, f->req->device->name, &words);
-		return FAIL(f, words.remedy, "%s answered ENOMEM for %" PRIu64 " bytes. %s%s",
-			    verb(f), f->piece->length, words.text, ruled_out);
+		return FAIL(f, words.remedy,
+			    "The call %s() fails with ENOMEM for %" PRIu64 " bytes. %s%s", verb(f),
+			    f->piece->length, words.text, ruled_out);
 	}
 	return FAIL(
 		f,
 		"Look for leaked MRs (rdma res show mr), free memory, and IOMMU mode (iommu=pt).",
-		"%s answered %s for %" PRIu64
-		" bytes: the kernel is out of memory, the IOMMU of room, or the device of keys.%s",
-		verb(f), strerror(-f->code), f->piece->length, ruled_out);
+		"The call %s() fails for %" PRIu64
+		" bytes (%s): the kernel is out of memory, the IOMMU of room, or the device of keys.%s",
+		verb(f), f->piece->length, strerror(-f->code), ruled_out);
 }
 
 static int say_again(const struct failure *f)
 {
 	if (f->req->access & IBV_ACCESS_ON_DEMAND)
 		return FAIL(
-			f, "Let whatever unmaps or moves this memory come to rest.",
-			"%s answered EAGAIN to every try: the range is invalidated faster than it is read.",
+			f, "Wait until nothing unmaps or moves this memory any more.",
+			"The call %s() fails with EAGAIN at every try: the range is invalidated faster than it is read.",
 			verb(f));
 	if (vmas_hit(f))
 		return say_vmas(f);
 	return FAIL(
 		f,
-		"Look at mrguard vma self; do not just repeat the call: libibverbs would take the range for marked.",
-		"%s answered EAGAIN, as madvise does where marking pages against fork finds no VMA to spare, but the process has %" PRIu64
+		"See `mrguard vma self`, and do not repeat the call as it is: libibverbs would take the range for marked.",
+		"The call %s() fails with EAGAIN, as madvise() does where marking pages against fork finds no VMA to spare, but the process has %" PRIu64
 		" of %" PRIu64 ".",
 		verb(f), f->proc->vmas, f->proc->vma_limit);
 }
@@ -220,9 +223,10 @@ static int say_invalid(const struct failure *f)
 			    "File descriptor %d is no DMA-BUF.", f->req->fd);
 	if (f->req->fd >= 0) {
 		explain_refusal_exporter(f->code, f->req->device->name, &words);
-		return FAIL(f, words.remedy,
-			    "%s answered EINVAL, although size, page offsets and access are right.",
-			    verb(f));
+		return FAIL(
+			f, words.remedy,
+			"The call %s() fails with EINVAL, although size, page offsets and access are right.",
+			verb(f));
 	}
 	huge = region_huge_page(f->req->ctx->env, start, f->piece->length);
 	if (huge && ((start | f->piece->length) & (huge - 1)))
@@ -235,7 +239,8 @@ static int say_invalid(const struct failure *f)
 	if (say_range(f))
 		return f->code;
 	return FAIL(f, "Look in dmesg for the driver's reason.",
-		    "%s answered EINVAL, although range and access are right.", verb(f));
+		    "The call %s() fails with EINVAL, although range and access are right.",
+		    verb(f));
 }
 
 static int say_other(const struct failure *f)
@@ -249,8 +254,8 @@ static int say_other(const struct failure *f)
 	}
 	snprintf(name, sizeof(name), "%s", strerror(-f->code));
 	return FAIL(f, "Look in dmesg for the driver's reason.",
-		    "%s answered %s (%d) for %" PRIu64 " bytes at offset %" PRIu64 ".", verb(f),
-		    name, -f->code, f->piece->length, f->piece->offset);
+		    "The call %s() fails with %s (%d) for %" PRIu64 " bytes at offset %" PRIu64 ".",
+		    verb(f), name, -f->code, f->piece->length, f->piece->offset);
 }
 
 static int explain(const struct failure *f)
@@ -280,13 +285,13 @@ static void add_first_error(const struct failure *f)
 	struct mrg_error error;
 	size_t used;
 
-	if (!f->req->first_error || mrg_last_error(f->req->ctx, &error))
+	if (!f->req->first_error || mrg_private_error_read(f->req->ctx->error_owner, &error))
 		return;
 	used = strlen(error.cause);
 	snprintf(error.cause + used, sizeof(error.cause) - used,
-		 " (%s, after %s with larger pieces)", strerrorname_np(-f->code),
+		 " The error is %s, after %s with larger pieces.", strerrorname_np(-f->code),
 		 strerrorname_np(-f->req->first_error));
-	region_fail_with(f->req->ctx, &error, error.piece);
+	mrg_private_error_keep(f->req->ctx->error_owner, &error);
 }
 
 int region_explain(const struct region_request *req, int code, size_t index,

@@ -19,21 +19,22 @@ static bool shift_ok(uint32_t shift)
 static int check_opts(struct region_request *req, const struct mrg_reg_opts *opts)
 {
 	const struct mrg_reg_opts *o = &req->opts;
+	uint64_t owner = req->ctx->error_owner;
 	static const char remedy[] =
 		"Zero the structure, set its size, and use flags of this library's header.";
 
 	if (base_opts_copy(&req->opts, sizeof(req->opts), opts) ||
 	    (o->flags & ~MRG_REG_IOVA_EQUAL) || o->reserved)
-		return region_fail(req->ctx, -EINVAL, -1, "check options", remedy,
-				   "The options hold an unknown flag or field.");
+		return base_fail(owner, -EINVAL, "check options", remedy,
+				 "The options hold an unknown flag or field.");
 	if (!shift_ok(o->max_page_shift) || o->strategy > MRG_STRATEGY_REBASE)
-		return region_fail(req->ctx, -EINVAL, -1, "check options", remedy,
-				   "Page shift %u is not from 12 to 63, or strategy %u is none.",
-				   o->max_page_shift, (unsigned int)o->strategy);
+		return base_fail(owner, -EINVAL, "check options", remedy,
+				 "Page shift %u is not from 12 to 63, or there is no strategy %u.",
+				 o->max_page_shift, (unsigned int)o->strategy);
 	if (o->strategy == MRG_STRATEGY_REBASE && (o->flags & MRG_REG_IOVA_EQUAL))
-		return region_fail(
-			req->ctx, -EINVAL, -1, "check options",
-			"Take strategy split, or let wire addresses differ.",
+		return base_fail(
+			owner, -EINVAL, "check options",
+			"Use strategy split, or allow wire addresses that differ.",
 			"Strategy rebase moves wire addresses, and MRG_REG_IOVA_EQUAL forbids that.");
 	if (!o->max_page_shift)
 		req->opts.max_page_shift = req->ctx->max_page_shift;
@@ -46,13 +47,14 @@ static int check_access(const struct region_request *req)
 	const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 	if ((req->access & remote) && !(req->access & IBV_ACCESS_LOCAL_WRITE))
-		return region_fail(
-			req->ctx, -EINVAL, -1, "check access", "Add IBV_ACCESS_LOCAL_WRITE.",
+		return base_fail(
+			req->ctx->error_owner, -EINVAL, "check access",
+			"Add IBV_ACCESS_LOCAL_WRITE.",
 			"Access 0x%x lets peers write but not this side, which verbs refuses.",
 			req->access);
 	if (req->access & IBV_ACCESS_ZERO_BASED)
-		return region_fail(
-			req->ctx, -EINVAL, -1, "check access",
+		return base_fail(
+			req->ctx->error_owner, -EINVAL, "check access",
 			"Give address 0 (with a DMA-BUF) for a zero-based MR.",
 			"IBV_ACCESS_ZERO_BASED would contradict the addresses that are planned with.");
 	return 0;
@@ -61,11 +63,13 @@ static int check_access(const struct region_request *req)
 static int check_range(const struct region_request *req)
 {
 	if (!req->length)
-		return region_fail(req->ctx, -EINVAL, -1, "check range", "", "The range is empty.");
+		return base_fail(req->ctx->error_owner, -EINVAL, "check range",
+				 "Give a length of at least 1 byte.", "The range is empty.");
 	if (req->addr > UINT64_MAX - (req->length - 1))
-		return region_fail(req->ctx, -ERANGE, -1, "check range", "",
-				   "Address 0x%" PRIx64 " and length 0x%" PRIx64 " overflow.",
-				   req->addr, req->length);
+		return base_fail(req->ctx->error_owner, -ERANGE, "check range",
+				 "Check address and length: no range can pass 2^64.",
+				 "Address 0x%" PRIx64 " and length 0x%" PRIx64 " overflow.",
+				 req->addr, req->length);
 	return 0;
 }
 
@@ -77,14 +81,7 @@ int region_check(struct region_request *req, const struct mrg_reg_opts *opts)
 		ret = check_access(req);
 	if (!ret)
 		ret = check_range(req);
-	if (ret)
-		return ret;
-	ret = region_device_get(req->ctx, req->pd->context, &req->device);
-	if (ret)
-		return region_fail(req->ctx, ret, -1, "query device",
-				   "Check that the device is still there (rdma link, dmesg).",
-				   "ibv_query_device answered %s.", strerror(-ret));
-	return 0;
+	return ret ? ret : region_device_get(req->ctx, req->pd->context, &req->device);
 }
 
 int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr, uint64_t *offset)
@@ -99,9 +96,9 @@ int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr, uint64_t *off
 
 static int no_dmabuf(const struct region_request *req)
 {
-	return region_fail(req->ctx, -EMEDIUMTYPE, -1, "check fd",
-			   "Give the fd that the DMA-BUF export returned.",
-			   "File descriptor %d is no DMA-BUF.", req->fd);
+	return base_fail(req->ctx->error_owner, -EMEDIUMTYPE, "check fd",
+			 "Give the fd that the DMA-BUF export returned.",
+			 "File descriptor %d is no DMA-BUF.", req->fd);
 }
 
 /* The kernel's own answer to a DMA-BUF that is too short is EINVAL as well. */
@@ -117,12 +114,13 @@ static int check_size(const struct region_request *req)
 	if (size != -EBADF && !env->is_dmabuf(req->fd))
 		return no_dmabuf(req);
 	if (size < 0)
-		return region_fail(req->ctx, (int)size, -1, "check fd",
-				   "Keep the fd open until the registration is made.",
-				   "File descriptor %d could not be asked for its size: %s.",
-				   req->fd, strerror((int)-size));
+		return base_fail(req->ctx->error_owner, (int)size, "check fd",
+				 "Keep the fd open until the registration is made.",
+				 "The size of file descriptor %d cannot be read: %s.", req->fd,
+				 strerror((int)-size));
 	explain_refusal_size((uint64_t)size, req->offset, req->length, &words);
-	return region_fail(req->ctx, -EINVAL, -1, "check fd", words.remedy, "%s", words.text);
+	return base_fail(req->ctx->error_owner, -EINVAL, "check fd", words.remedy, "%s",
+			 words.text);
 }
 
 /* uverbs' own rule for UVERBS_METHOD_REG_DMABUF_MR, with the host's page. */
@@ -134,7 +132,8 @@ static int check_page_offset(const struct region_request *req)
 	if (!((req->addr ^ req->offset) & (page - 1)))
 		return 0;
 	explain_refusal_page_offset(page, req->addr, req->offset, &words);
-	return region_fail(req->ctx, -EINVAL, -1, "check offset", words.remedy, "%s", words.text);
+	return base_fail(req->ctx->error_owner, -EINVAL, "check offset", words.remedy, "%s",
+			 words.text);
 }
 
 int region_check_dmabuf(struct region_request *req, const struct mrg_dmabuf *buf)
@@ -142,11 +141,11 @@ int region_check_dmabuf(struct region_request *req, const struct mrg_dmabuf *buf
 	int ret;
 
 	if (mrg_dmabuf_offset(buf, req->addr, &req->offset))
-		return region_fail(req->ctx, -ERANGE, -1, "check range",
-				   "Give the base of the allocation that was exported.",
-				   "Address 0x%" PRIx64 " lies below the base 0x%" PRIx64
-				   " of the DMA-BUF, or too far above it.",
-				   req->addr, buf->base);
+		return base_fail(req->ctx->error_owner, -ERANGE, "check range",
+				 "Give the base of the allocation that was exported.",
+				 "Address 0x%" PRIx64 " lies below the base 0x%" PRIx64
+				 " of the DMA-BUF, or too far above it.",
+				 req->addr, buf->base);
 	ret = check_size(req);
 	return ret ? ret : check_page_offset(req);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts, and the devices that each has seen. */
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,45 +40,40 @@ static int open_parts(struct mrg_ctx *ctx, struct ibv_context *device,
 	if (ctx->env->guards_vmas) {
 		ret = region_vma_guard_open(&ctx->guard, ctx->dev, opts->fork, opts->vma_floor);
 		if (ret)
-			return region_fail(NULL, ret, -1, "fork policy",
-					   "Set MRGUARD_FORK to auto, never or always.",
-					   "The fork policy could not be carried out: %s.",
-					   strerror(-ret));
+			return base_fail(ctx->error_owner, ret, "fork policy",
+					 "Set MRGUARD_FORK to auto, never or always.",
+					 "The fork policy cannot be carried out: %s.",
+					 strerror(-ret));
 	}
-	ret = device ? region_device_get(ctx, device, &facts) : 0;
-	if (ret)
-		return region_fail(NULL, ret, -1, "query device",
-				   "Check that the device is still there (rdma link, dmesg).",
-				   "ibv_query_device answered %s.", strerror(-ret));
-	return 0;
+	return device ? region_device_get(ctx, device, &facts) : 0;
 }
 
 int region_open(struct mrg_ctx **out, struct ibv_context *device, const struct mrg_open_opts *opts,
 		const struct region_env *env)
 {
-	/* Serials start at 1: 0 stands for "no context" in kept failures. */
-	static atomic_uint_fast64_t serials;
 	struct mrg_open_opts asked = { .size = sizeof(asked) };
 	struct mrg_ctx *ctx;
 	int ret;
 
 	if (base_opts_copy(&asked, sizeof(asked), opts) || !opts_ok(&asked))
-		return region_fail(
-			NULL, -EINVAL, -1, "check options",
+		return base_fail(
+			0, -EINVAL, "check options",
 			"Zero the structure, set its size, and use values of this library's header.",
 			"The options hold an unknown flag, field or policy, or a page shift of %u, which is not from 12 to 63.",
 			asked.max_page_shift);
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
-		return region_fail(NULL, -ENOMEM, -1, "open", "",
-				   "There is no memory for a context.");
+		return base_fail(0, -ENOMEM, "open", "Free memory, or raise its limit.",
+				 "There is no memory for a context.");
 	ctx->env = env;
 	ctx->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
-	ctx->serial = atomic_fetch_add(&serials, 1) + 1;
+	ctx->error_owner = mrg_private_error_owner();
 	ctx->max_page_shift = asked.max_page_shift;
 	pthread_mutex_init(&ctx->lock, NULL);
 	ret = open_parts(ctx, device, &asked);
 	if (ret) {
+		/* The caller gets no context to ask. */
+		mrg_private_error_move(ctx->error_owner, 0);
 		mrg_close(ctx);
 		return ret;
 	}
@@ -104,7 +97,7 @@ void mrg_close(struct mrg_ctx *ctx)
 		next = device->next;
 		free(device);
 	}
-	region_seen_drop_all(ctx);
+	region_layout_cache_drop(ctx);
 	region_vma_guard_close(ctx->guard);
 	if (ctx->dev)
 		ctx->env->dev_close(ctx->dev);
@@ -112,53 +105,9 @@ void mrg_close(struct mrg_ctx *ctx)
 	free(ctx);
 }
 
-static struct region_device *find_device(const struct mrg_ctx *ctx, const struct ibv_context *verbs)
+int mrg_last_error(const struct mrg_ctx *ctx, struct mrg_error *error)
 {
-	struct region_device *d = atomic_load_explicit(&ctx->devices, memory_order_acquire);
-
-	/* By name too: another device may be opened at a closed one's address. */
-	while (d && (d->verbs != verbs || strcmp(d->name, ibv_get_device_name(verbs->device))))
-		d = d->next;
-	return d;
-}
-
-static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs, struct region_device **out)
-{
-	struct ibv_device_attr attr;
-	struct region_device *device;
-	int err = ctx->env->query_device(verbs, &attr);
-
-	if (err)
-		return err > 0 ? -err : err;
-	device = calloc(1, sizeof(*device));
-	if (!device)
-		return -ENOMEM;
-	device->verbs = verbs;
-	snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(verbs->device));
-	device->max_mr_size = attr.max_mr_size;
-	region_device_read_files(device, ctx->env);
-	device->next = atomic_load_explicit(&ctx->devices, memory_order_relaxed);
-	atomic_store_explicit(&ctx->devices, device, memory_order_release);
-	*out = device;
-	return 0;
-}
-
-int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
-		      const struct region_device **out)
-{
-	struct region_device *device = find_device(ctx, verbs);
-	int ret = 0;
-
-	if (!device) {
-		pthread_mutex_lock(&ctx->lock);
-		device = find_device(ctx, verbs);
-		if (!device)
-			ret = add_device(ctx, verbs, &device);
-		pthread_mutex_unlock(&ctx->lock);
-	}
-	if (!ret)
-		*out = device;
-	return ret;
+	return mrg_private_error_read(ctx ? ctx->error_owner : 0, error);
 }
 
 int mrg_ctx_headroom(const struct mrg_ctx *ctx, struct mrg_headroom *headroom)

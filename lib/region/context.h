@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A context, the outside world that it asks, and how it tells of failures.
- * Internal to lib/region.
+ * A context, and the outside world that it asks.  Internal to lib/region.
  */
 #ifndef REGION_CONTEXT_H
 #define REGION_CONTEXT_H
@@ -14,6 +13,7 @@
 #include <mrguard/host.h>
 #include <mrguard/region.h>
 
+#include "base/error.h"
 #include "region/vma_guard.h"
 
 struct explain_pin_facts;
@@ -78,29 +78,21 @@ struct mrg_ctx {
 	struct mrg_vma_guard *guard; /* NULL: addresses are made up */
 	uint32_t max_page_shift;
 	uint64_t page_size; /* of the host */
-	uint64_t serial; /* tells contexts apart in kept errors */
+	uint64_t error_owner; /* see base/error.h */
 	/* Grows at its head, under @lock; whoever reads it needs none. */
 	struct region_device *_Atomic devices;
 	/* Handles of roll-backs that met an MR which would not go. */
 	struct mrg_mr *_Atomic stuck;
 	pthread_mutex_t lock; /* also guards what follows */
-	struct region_seen *seen; /* see seen.c */
+	struct region_layout_cache *layout_cache;
 };
 
 int region_open(struct mrg_ctx **out, struct ibv_context *device, const struct mrg_open_opts *opts,
 		const struct region_env *env);
 
-/* The facts of an opened device, read when it is first asked about. */
+/* The facts of an opened device, read when it is first asked about.  Returns 0,
+ * or -errno with the failure kept for mrg_last_error(). */
 int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
 		      const struct region_device **device);
-
-/* Reads what sysfs tells of a device whose name is set. */
-void region_device_read_files(struct region_device *device, const struct region_env *env);
-
-/* Keeps the calling thread's failure; returns @code. */
-int region_fail(const struct mrg_ctx *ctx, int code, int piece, const char *stage,
-		const char *remedy, const char *cause, ...) __attribute__((format(printf, 6, 7)));
-/* The same for a failure that another part has put into words. */
-int region_fail_with(const struct mrg_ctx *ctx, const struct mrg_error *error, int piece);
 
 #endif

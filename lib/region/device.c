@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What sysfs tells of an RDMA device: importer, IOMMU, driver. */
+/* The RDMA devices of a context, and what verbs and sysfs tell of each. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -105,7 +107,7 @@ static void device_dir(const struct region_device *device, const struct region_e
 		snprintf(dir, size, "%s/class/infiniband/%s/device", env->sys, device->name);
 }
 
-void region_device_read_files(struct region_device *device, const struct region_env *env)
+static void read_files(struct region_device *device, const struct region_env *env)
 {
 	char class_dir[PATH_MAX], dir[PATH_MAX];
 
@@ -114,4 +116,57 @@ void region_device_read_files(struct region_device *device, const struct region_
 	device->page_shift_bound = bound_by_driver(env, dir);
 	snprintf(class_dir, sizeof(class_dir), "%s/class/infiniband/%s", env->sys, device->name);
 	device->iommu = access(class_dir, F_OK) ? MRG_IOMMU_MODE_UNKNOWN : iommu_of(dir);
+}
+
+static struct region_device *find_device(const struct mrg_ctx *ctx, const struct ibv_context *verbs)
+{
+	struct region_device *d = atomic_load_explicit(&ctx->devices, memory_order_acquire);
+
+	/* By name too: another device may be opened at a closed one's address. */
+	while (d && (d->verbs != verbs || strcmp(d->name, ibv_get_device_name(verbs->device))))
+		d = d->next;
+	return d;
+}
+
+static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs, struct region_device **out)
+{
+	struct ibv_device_attr attr;
+	struct region_device *device;
+	int err = ctx->env->query_device(verbs, &attr);
+
+	if (err)
+		return err > 0 ? -err : err;
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return -ENOMEM;
+	device->verbs = verbs;
+	snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(verbs->device));
+	device->max_mr_size = attr.max_mr_size;
+	read_files(device, ctx->env);
+	device->next = atomic_load_explicit(&ctx->devices, memory_order_relaxed);
+	atomic_store_explicit(&ctx->devices, device, memory_order_release);
+	*out = device;
+	return 0;
+}
+
+int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
+		      const struct region_device **out)
+{
+	struct region_device *device = find_device(ctx, verbs);
+	int ret = 0;
+
+	if (!device) {
+		pthread_mutex_lock(&ctx->lock);
+		device = find_device(ctx, verbs);
+		if (!device)
+			ret = add_device(ctx, verbs, &device);
+		pthread_mutex_unlock(&ctx->lock);
+	}
+	if (ret)
+		return base_fail(ctx->error_owner, ret, "query device",
+				 "Check that the device is still there (rdma link, dmesg).",
+				 "The device %s cannot be asked for its limits: %s.",
+				 ibv_get_device_name(verbs->device), strerror(-ret));
+	*out = device;
+	return 0;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "region/headroom.h"
 
 #define NS_PER_S 1000000000ULL
@@ -141,21 +142,17 @@ static void describe_rate(const struct region_headroom *room, char *text, size_t
 static int refuse(const struct region_headroom *room, uint64_t count, uint64_t need,
 		  struct mrg_error *err)
 {
-	char rate[64];
+	char rate[64], remedy[128];
 
-	if (!err)
-		return -ENOSPC;
 	describe_rate(room, rate, sizeof(rate));
-	*err = (struct mrg_error){ .code = -ENOSPC, .piece = -1, .stage = "check VMAs" };
-	snprintf(err->cause, sizeof(err->cause),
-		 "The process holds %" PRIu64 " of %" PRIu64
-		 " VMAs (vm.max_map_count); a registration needs %" PRIu64 " and leaves %" PRIu64
-		 " free.%s",
-		 count, room->limit, need, room->floor, rate);
-	snprintf(err->remedy, sizeof(err->remedy),
+	snprintf(remedy, sizeof(remedy),
 		 "See what holds them with `mrguard vma %d`; unmap it, or raise vm.max_map_count.",
 		 (int)getpid());
-	return -ENOSPC;
+	return base_error_set(err, -ENOSPC, "check VMAs", remedy,
+			      "The process holds %" PRIu64 " of %" PRIu64
+			      " VMAs (vm.max_map_count); a registration needs %" PRIu64
+			      " and leaves %" PRIu64 " free.%s",
+			      count, room->limit, need, room->floor, rate);
 }
 
 /* A refusal rests on figures of now, whatever they cost. */

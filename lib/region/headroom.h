@@ -34,7 +34,6 @@ void region_headroom_release(struct region_headroom *room);
 
 /**
  * region_headroom_check() - do @need VMAs and the floor fit below the limit?
- * @count: OUT VMAs now; may be NULL
  *
  * A count or limit that cannot be had (no /proc) lets the call pass: it is no
  * evidence that the limit is near.

@@ -18,7 +18,8 @@ enum region_grounds {
 };
 
 /*
- * What was decided for a range.  Handles of one DMA-BUF can share it (seen.c).
+ * What was decided for a range.  Handles of one DMA-BUF can share it
+ * (layout_cache.c).
  * The planner's object is made late where one MR is plainly enough: nearly
  * nobody asks for it, and its words cost more than the rest.
  */
@@ -67,6 +68,8 @@ struct mrg_mr {
 /* Prepares look-up; length, pieces and count are set. */
 void region_mr_index(struct mrg_mr *mr);
 
+/* One that can be shared, with a reference for the caller; NULL without memory. */
+struct region_decision *region_decision_new(const struct mrg_plan_opts *opts);
 /* The decision's plan, made now if need be; NULL without memory. */
 struct mrg_plan *region_decision_plan(struct region_decision *decision);
 void region_decision_put(struct region_decision *decision);

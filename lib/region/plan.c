@@ -5,7 +5,6 @@
  * or on a kernel that is not affected.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "region/request.h"
@@ -69,8 +68,9 @@ static int make(const struct region_request *req, const struct mrg_sg *sg, size_
 	int ret = mrg_plan_make(sg, count, &d->opts, &plan);
 
 	if (ret)
-		return region_fail(req->ctx, ret, -1, "plan", "", "No plan could be made: %s.",
-				   strerror(-ret));
+		return base_fail(req->ctx->error_owner, ret, "plan",
+				 "Check the options, and free memory if there is none.",
+				 "No plan can be made: %s.", strerror(-ret));
 	mrg_plan_free(d->plan);
 	d->plan = plan;
 	mrg_plan_pieces(plan, &mr->count);
@@ -119,34 +119,23 @@ static enum region_grounds layout_grounds(const struct region_request *req)
 	return req->device->has_pci ? GROUNDS_LAYOUT : GROUNDS_NO_IMPORTER;
 }
 
-/* A decision that can be shared, with a reference for the handle. */
-static int new_decision(const struct region_request *req, struct mrg_mr *mr)
-{
-	struct region_decision *d = calloc(1, sizeof(*d));
-
-	if (!d)
-		return region_fail(req->ctx, -ENOMEM, -1, "plan", "",
-				   "There is no memory for a plan.");
-	d->opts = mr->own_decision.opts;
-	atomic_init(&d->refs, 1);
-	mr->decision = d;
-	return 0;
-}
-
 static int plan_dmabuf(const struct region_request *req, struct mrg_mr *mr)
 {
 	const struct mrg_plan_opts *asked = &mr->own_decision.opts;
-	struct region_decision *seen = region_seen_find(req, asked);
+	struct region_decision *known = region_layout_cache_find(req, asked);
 	int ret;
 
-	if (seen) {
-		mr->decision = seen;
-		mrg_plan_pieces(seen->plan, &mr->count);
+	if (known) {
+		mr->decision = known;
+		mrg_plan_pieces(known->plan, &mr->count);
 		return 0;
 	}
-	ret = new_decision(req, mr);
-	if (!ret)
-		ret = make(req, NULL, 0, mr);
+	mr->decision = region_decision_new(asked);
+	if (!mr->decision)
+		return base_fail(req->ctx->error_owner, -ENOMEM, "plan",
+				 "Free memory, or raise its limit.",
+				 "There is no memory for a plan.");
+	ret = make(req, NULL, 0, mr);
 	if (ret)
 		return ret;
 	mr->decision->grounds = GROUNDS_BLIND_IS_ENOUGH;
@@ -157,7 +146,7 @@ static int plan_dmabuf(const struct region_request *req, struct mrg_mr *mr)
 		return 0;
 	ret = plan_with_layout(req, mr);
 	if (!ret && mr->count && mr->decision->grounds == GROUNDS_LAYOUT)
-		region_seen_add(req, asked, mr->decision);
+		region_layout_cache_add(req, asked, mr->decision);
 	return ret;
 }
 
@@ -223,8 +212,9 @@ int region_decide(const struct region_request *req, uint64_t max_mr_size, struct
 	ret = req->fd >= 0 ? plan_dmabuf(req, mr) : plan_host(req, mr);
 	if (ret || mr->count)
 		return ret;
-	return region_fail(req->ctx, -EINVAL, -1, "plan", "Change the named limit, or the range.",
-			   "%s", mrg_plan_reason(mr->decision->plan));
+	return base_fail(req->ctx->error_owner, -EINVAL, "plan",
+			 "Change the named limit, or the range.", "%s",
+			 mrg_plan_reason(mr->decision->plan));
 }
 
 const struct mrg_piece *region_pieces(const struct region_request *req, const struct mrg_mr *mr,
@@ -236,31 +226,4 @@ const struct mrg_piece *region_pieces(const struct region_request *req, const st
 		return mrg_plan_pieces(mr->decision->plan, &count);
 	*room = (struct mrg_piece){ .length = req->length, .iova = req->addr };
 	return room;
-}
-
-struct mrg_plan *region_decision_plan(struct region_decision *decision)
-{
-	struct mrg_plan *plan = atomic_load(&decision->plan), *made;
-
-	if (plan || mrg_plan_make(NULL, 0, &decision->opts, &made))
-		return plan;
-	/* Another thread may have been first. */
-	if (atomic_compare_exchange_strong(&decision->plan, &plan, made))
-		return made;
-	mrg_plan_free(made);
-	return plan;
-}
-
-void region_decision_put(struct region_decision *decision)
-{
-	bool shared;
-
-	if (!decision)
-		return;
-	shared = atomic_load(&decision->refs);
-	if (shared && atomic_fetch_sub(&decision->refs, 1) > 1)
-		return;
-	mrg_plan_free(atomic_load(&decision->plan));
-	if (shared)
-		free(decision);
 }

@@ -64,7 +64,7 @@ static bool may_be_unwritten(const struct host_maps_vma *vma)
 	return vma->perms[1] == 'w' && vma->perms[3] == 'p' && !vma->anon;
 }
 
-struct seen {
+struct survey {
 	struct region_range range;
 	struct mrg_vma_counts *facts;
 	struct region_range_ends ends;
@@ -72,8 +72,8 @@ struct seen {
 
 static int add_facts(const struct host_maps_vma *vma, struct region_range part, void *arg)
 {
-	struct seen *seen = arg;
-	struct mrg_vma_counts *facts = seen->facts;
+	struct survey *survey = arg;
+	struct mrg_vma_counts *facts = survey->facts;
 	bool unwritten = may_be_unwritten(vma);
 
 	facts->vmas++;
@@ -83,10 +83,10 @@ static int add_facts(const struct host_maps_vma *vma, struct region_range part, 
 	facts->unwritten += unwritten;
 	if (vma->page_size > facts->page_size)
 		facts->page_size = vma->page_size;
-	if (part.start == seen->range.start)
-		seen->ends.start_unwritten = unwritten;
-	if (part.end == seen->range.end)
-		seen->ends.end_unwritten = unwritten;
+	if (part.start == survey->range.start)
+		survey->ends.start_unwritten = unwritten;
+	if (part.end == survey->range.end)
+		survey->ends.end_unwritten = unwritten;
 	return 0;
 }
 
@@ -99,7 +99,7 @@ static bool complete(const struct mrg_vma_counts *facts)
 int region_range_facts(struct mrg_dev *dev, struct region_range range, struct mrg_vma_counts *facts,
 		       struct region_range_ends *ends)
 {
-	struct seen seen = { .range = range, .facts = facts, .ends = { .known = true } };
+	struct survey survey = { .range = range, .facts = facts, .ends = { .known = true } };
 	int ret;
 
 	if (ends)
@@ -107,9 +107,9 @@ int region_range_facts(struct mrg_dev *dev, struct region_range range, struct mr
 	if (dev && !mrg_dev_vma(dev, 0, range.start, range.end, facts) && complete(facts))
 		return 0;
 	memset(facts, 0, sizeof(*facts));
-	ret = each_vma(range, add_facts, &seen);
+	ret = each_vma(range, add_facts, &survey);
 	if (ends && !ret)
-		*ends = seen.ends;
+		*ends = survey.ends;
 	return ret;
 }
 

@@ -196,8 +196,9 @@ static int register_pieces(const struct region_request *req, struct mrg_mr *mr, 
 	int ret = alloc_pieces(mr);
 
 	if (ret)
-		return region_fail(req->ctx, ret, -1, "register", "",
-				   "There is no memory for a handle of %zu MRs.", count);
+		return base_fail(req->ctx->error_owner, ret, "register",
+				 "Free memory, or raise its limit.",
+				 "There is no memory for a handle of %zu MRs.", count);
 	for (size_t i = 0; i < count; i++) {
 		if (mr->marks_pages)
 			ret = register_marked(req, &pieces[i], &mr->verbs[i], &refusal);
@@ -207,7 +208,8 @@ static int register_pieces(const struct region_request *req, struct mrg_mr *mr, 
 			return give_up(req, mr, pieces, i, ret, may_shrink);
 		if (ret) {
 			mr->stuck = dereg_all(mr, i);
-			return region_fail_with(req->ctx, &refusal, (int)i);
+			refusal.piece = (int)i;
+			return mrg_private_error_keep(req->ctx->error_owner, &refusal);
 		}
 		note_piece(mr, i, &pieces[i]);
 	}
@@ -245,8 +247,9 @@ static int reg(const struct region_request *req, struct mrg_mr **out)
 	int ret;
 
 	if (!mr)
-		return region_fail(req->ctx, -ENOMEM, -1, "register", "",
-				   "There is no memory for a handle.");
+		return base_fail(req->ctx->error_owner, -ENOMEM, "register",
+				 "Free memory, or raise its limit.",
+				 "There is no memory for a handle.");
 	if (atomic_load_explicit(&req->ctx->stuck, memory_order_relaxed))
 		retry_stuck(req->ctx);
 	mr->ctx = req->ctx;
@@ -306,10 +309,10 @@ int mrg_dereg(struct mrg_mr *mr)
 	mr->length = 0;
 	ret = dereg_all(mr, mr->count);
 	if (ret)
-		return region_fail(
-			mr->ctx, ret, (int)mr->count - 1, "deregister",
+		return base_fail_piece(
+			mr->ctx->error_owner, ret, (int)mr->count - 1, "deregister",
 			"Destroy what is bound to the MR (memory windows), and call again.",
-			"ibv_dereg_mr of piece %zu answered %s; it and those before it are still registered.",
+			"The call ibv_dereg_mr() fails for piece %zu with %s; it and those before it are still registered.",
 			mr->count - 1, strerror(-ret));
 	mr_free(mr);
 	return 0;

@@ -36,11 +36,11 @@ const struct mrg_piece *region_pieces(const struct region_request *req, const st
  * What was decided for the same range of the same DMA-BUF before, or NULL; the
  * caller gets a reference.  Only where the addresses cannot change.
  */
-struct region_decision *region_seen_find(const struct region_request *req,
-					 const struct mrg_plan_opts *opts);
-void region_seen_add(const struct region_request *req, const struct mrg_plan_opts *opts,
-		     struct region_decision *decision);
-void region_seen_drop_all(struct mrg_ctx *ctx);
+struct region_decision *region_layout_cache_find(const struct region_request *req,
+						 const struct mrg_plan_opts *opts);
+void region_layout_cache_add(const struct region_request *req, const struct mrg_plan_opts *opts,
+			     struct region_decision *decision);
+void region_layout_cache_drop(struct mrg_ctx *ctx);
 
 /*
  * What a failed piece left behind, read before it is undone: the registered

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "region/fork_state.h"
 #include "region/headroom.h"
 #include "region/own_marks.h"
@@ -52,20 +51,7 @@ void region_vma_guard_close(struct mrg_vma_guard *guard)
 	free(guard);
 }
 
-__attribute__((format(printf, 4, 5))) static int refuse(struct mrg_error *err, int code,
-							const char *remedy, const char *cause, ...)
-{
-	va_list args;
-
-	if (!err)
-		return code;
-	*err = (struct mrg_error){ .code = code, .piece = -1, .stage = "check range" };
-	va_start(args, cause);
-	vsnprintf(err->cause, sizeof(err->cause), cause, args);
-	va_end(args);
-	snprintf(err->remedy, sizeof(err->remedy), "%s", remedy);
-	return code;
-}
+#define REFUSE(err, code, ...) base_error_set(err, code, "check range", __VA_ARGS__)
 
 /* libibverbs rounds outwards to pages. */
 static struct region_range pages_of(const struct mrg_vma_guard *guard, uint64_t addr, uint64_t len)
@@ -97,14 +83,14 @@ static int check_range(struct mrg_vma_guard *guard, struct region_range range,
 	uint64_t length = range.end - range.start;
 
 	if (facts->mapped < length)
-		return refuse(
+		return REFUSE(
 			err, -EFAULT,
 			"Register only mapped memory. GPU memory need not have a CPU mapping: export it with mrg_gpu_export() and register that with mrg_reg_dmabuf().",
-			"Of the %" PRIu64 " bytes from 0x%" PRIx64 " only %" PRIu64
-			" are mapped: the range has a hole.",
+			"The range of %" PRIu64 " bytes at 0x%" PRIx64 " has a hole: only %" PRIu64
+			" of them are mapped.",
 			length, range.start, facts->mapped);
 	if (cuts_huge_page(guard, range, facts))
-		return refuse(
+		return REFUSE(
 			err, -EINVAL,
 			"Align the buffer to its huge pages, or set RDMAV_HUGEPAGES_SAFE=1 before the process starts.",
 			"The range 0x%" PRIx64 " to 0x%" PRIx64 " cuts huge pages of %" PRIu64
@@ -155,11 +141,11 @@ static int enter(struct region_range range, bool dontcopy, struct mrg_error *err
 	if (!ret)
 		return 0;
 	if (ret != -EBUSY)
-		return refuse(err, ret, "",
-			      "Which pages of 0x%" PRIx64 " to 0x%" PRIx64
-			      " are marked already cannot be found out: %s.",
+		return REFUSE(err, ret, "Check that /proc/self/smaps can be read.",
+			      "The pages of 0x%" PRIx64 " to 0x%" PRIx64
+			      " that are marked already cannot be found: %s.",
 			      range.start, range.end, strerror(-ret));
-	return refuse(
+	return REFUSE(
 		err, ret,
 		"Register the whole mapping, or the memory as a DMA-BUF (mrg_reg_dmabuf), or do without fork protection.",
 		"The range 0x%" PRIx64 " to 0x%" PRIx64
