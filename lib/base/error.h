@@ -50,12 +50,12 @@ int base_fail_piece(uint64_t owner, int code, int piece, const char *stage, cons
  */
 
 /** mrg_private_error_owner() - a number for a new handle, which no other has had */
-uint64_t mrg_private_error_owner(void);
+MRG_API uint64_t mrg_private_error_owner(void);
 /** mrg_private_error_keep() - the calling thread's last failure is @error.  Return: its code. */
-int mrg_private_error_keep(uint64_t owner, const struct mrg_error *error);
+MRG_API int mrg_private_error_keep(uint64_t owner, const struct mrg_error *error);
 /** mrg_private_error_move() - a failure of @from, if that is the last one, is @owner's */
-void mrg_private_error_move(uint64_t from, uint64_t owner);
+MRG_API void mrg_private_error_move(uint64_t from, uint64_t owner);
 /** mrg_private_error_read() - 0; -ENODATA: @owner has none in this thread */
-int mrg_private_error_read(uint64_t owner, struct mrg_error *error);
+MRG_API int mrg_private_error_read(uint64_t owner, struct mrg_error *error);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <mrguard/descriptor.h>
 
-#include "share/socket.h"
+#include "private/private.h"
 
 static const char *const names[MRG_PROTO_COUNT] = {
 	[MRG_PROTO_NONE] = "none",	   [MRG_PROTO_VERBS] = "verbs",
@@ -108,6 +108,6 @@ int mrg_boot_id(uint8_t boot[16])
 {
 	static const uint8_t unknown[16];
 
-	share_boot_id(boot);
+	mrg_private_boot_id(boot);
 	return memcmp(boot, unknown, sizeof(unknown)) ? 0 : -ENOENT;
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "private/private.h"
 #include "registry/real.h"
-#include "share/wire.h"
 
 int registry_gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
 {
@@ -22,38 +22,6 @@ static int share_failure(const struct mrg_registry *registry, int code, struct m
 		return error->code = code;
 	return base_error_set(error, code, "publish memory", "", "The memory cannot be shared: %s.",
 			      strerror(-code));
-}
-
-static enum mrg_protocol protocol_of(enum share_kind kind)
-{
-	switch (kind) {
-	case SHARE_HOST:
-		return MRG_PROTO_HOST_SHM;
-	case SHARE_CUDA_VMM:
-		return MRG_PROTO_CUDA_VMM;
-	case SHARE_HIP_VMM:
-		return MRG_PROTO_HIP_VMM;
-	case SHARE_CUDA_IPC:
-		return MRG_PROTO_CUDA_IPC;
-	case SHARE_HIP_IPC:
-		return MRG_PROTO_HIP_IPC;
-	}
-	return MRG_PROTO_NONE;
-}
-
-static int published_protocol(const struct mrg_range *range, enum mrg_protocol *protocol,
-			      struct mrg_error *error)
-{
-	struct share_descriptor desc;
-	const void *bytes;
-	size_t length = mrg_range_descriptor(range, &bytes);
-	int ret = share_decode(bytes, length, &desc, error);
-
-	if (ret)
-		return ret;
-	*protocol = protocol_of(desc.kind);
-	free(desc.runs);
-	return 0;
 }
 
 static uint64_t memfd_bytes(const struct registry_request *request)
@@ -98,7 +66,7 @@ static int share_add(struct mrg_registry *registry, const struct registry_reques
 	ret = publish(registry, request, protocols, &range, error);
 	if (ret)
 		return ret;
-	ret = published_protocol(range, made, error);
+	ret = mrg_private_range_protocol(range, made, error);
 	if (!ret && !(MRG_PROTO_BIT(*made) & protocols))
 		ret = base_error_set(error, -EOPNOTSUPP, "publish memory", "Ask for that protocol.",
 				     "The memory can be shared by %s, which was not asked for.",

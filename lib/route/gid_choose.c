@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "route/gid_facts.h"
-#include "gpu/driver.h"
 #include "base/opts.h"
 
 #define STAGE "choose GID"

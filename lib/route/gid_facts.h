@@ -5,7 +5,7 @@
 
 #include <mrguard/gid.h>
 
-#include "host/tree.h"
+#include "private/private.h"
 
 #define GID_TABLES 256
 

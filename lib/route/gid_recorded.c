@@ -127,13 +127,14 @@ static int parse_all(char *text, struct gid_recorded *recorded)
 int route_gid_recorded_open(struct mrg_tree *tree, struct gid_recorded **out)
 {
 	struct gid_recorded *recorded = calloc(1, sizeof(*recorded));
-	char *text = malloc(HOST_TREE_MAX_FILE);
+	char *text = malloc(MRG_PRIVATE_TREE_MAX_FILE);
 	int ret = -ENOMEM;
 
 	if (recorded)
 		recorded->routes = calloc(MAX_ROUTES, sizeof(*recorded->routes));
 	if (recorded && recorded->routes && text) {
-		ssize_t length = mrg_tree_read(tree, "/.mrguard/routes", text, HOST_TREE_MAX_FILE);
+		ssize_t length = mrg_private_tree_read(tree, "/.mrguard/routes", text,
+						       MRG_PRIVATE_TREE_MAX_FILE);
 
 		ret = length > 0 ? parse_all(text, recorded) : 0;
 	}

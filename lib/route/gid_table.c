@@ -15,7 +15,7 @@ int mrg_gid_open(struct mrg_gid_facts **out, const char *root)
 
 	if (!facts)
 		return -ENOMEM;
-	ret = mrg_tree_open(&facts->tree, root, NULL);
+	ret = mrg_private_tree_open(&facts->tree, root);
 	if (!ret && root)
 		ret = route_gid_recorded_open(facts->tree, &facts->recorded);
 	else if (!ret)
@@ -36,7 +36,7 @@ void mrg_gid_close(struct mrg_gid_facts *facts)
 	if (facts->recorded)
 		route_gid_recorded_close(facts->recorded);
 	if (facts->tree)
-		mrg_tree_close(facts->tree);
+		mrg_private_tree_close(facts->tree);
 	free(facts);
 }
 
@@ -62,7 +62,7 @@ static ssize_t read_of(const struct port *port, const char *file, int index, cha
 	char path[192];
 
 	snprintf(path, sizeof(path), "%s/%s/%d", port->dir, file, index);
-	return mrg_tree_read(port->facts->tree, path, text, cap);
+	return mrg_private_tree_read(port->facts->tree, path, text, cap);
 }
 
 /* "IB/RoCE v1" and "RoCE v2" (ib_core's gid_type_str). */
@@ -87,13 +87,13 @@ static bool is_overlay(const struct port *port, const char *netdev)
 	if (!netdev[0] || strchr(netdev, '/'))
 		return false;
 	snprintf(path, sizeof(path), "/sys/class/net/%s", netdev);
-	if (!mrg_tree_exists(port->facts->tree, path))
+	if (!mrg_private_tree_exists(port->facts->tree, path))
 		return false;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/device", netdev);
-	if (mrg_tree_exists(port->facts->tree, path))
+	if (mrg_private_tree_exists(port->facts->tree, path))
 		return false;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/bonding", netdev);
-	return !mrg_tree_exists(port->facts->tree, path);
+	return !mrg_private_tree_exists(port->facts->tree, path);
 }
 
 /*
@@ -131,7 +131,7 @@ static int open_port(struct mrg_gid_facts *facts, const char *device, unsigned i
 	port->facts = facts;
 	snprintf(port->dir, sizeof(port->dir), "/sys/class/infiniband/%s/ports/%u", device, number);
 	snprintf(path, sizeof(path), "%s/link_layer", port->dir);
-	if (mrg_tree_read(facts->tree, path, text, sizeof(text)) < 0)
+	if (mrg_private_tree_read(facts->tree, path, text, sizeof(text)) < 0)
 		return -ENODEV;
 	port->infiniband = !strcmp(text, "InfiniBand");
 	return 0;
@@ -192,11 +192,11 @@ ssize_t mrg_gid_list(struct mrg_gid_facts *facts, const char *device, unsigned i
 	if (ret)
 		return ret;
 	snprintf(path, sizeof(path), "%s/gids", port.dir);
-	count = mrg_tree_list(facts->tree, path, &names);
+	count = mrg_private_tree_list(facts->tree, path, &names);
 	if (count < 0)
 		return count == -ENOMEM ? -ENOMEM : -ENODEV;
 	ret = (int)read_table(&port, names, count, entries);
-	mrg_tree_free_names(names, count);
+	mrg_private_tree_free_names(names, count);
 	return ret;
 }
 

@@ -9,7 +9,7 @@
 
 #include <mrguard/path.h>
 
-#include "host/tree.h"
+#include "private/private.h"
 
 static const char *const names[] = {
 	[MRG_DISTANCE_SWITCH] = "same switch",	[MRG_DISTANCE_ROOT] = "same root port",
@@ -63,13 +63,13 @@ static void find_place(struct mrg_tree *tree, const char *link, struct place *pl
 	char file[PATH_MAX + 16], text[16];
 
 	place->node = -1;
-	if (mrg_tree_real(tree, link, place->path, sizeof(place->path)))
+	if (mrg_private_tree_real(tree, link, place->path, sizeof(place->path)))
 		place->path[0] = '\0';
 	cut_at_function(place->path);
 	if (!place->path[0])
 		return;
 	snprintf(file, sizeof(file), "%s/numa_node", place->path);
-	if (mrg_tree_read(tree, file, text, sizeof(text)) > 0)
+	if (mrg_private_tree_read(tree, file, text, sizeof(text)) > 0)
 		place->node = atoi(text);
 }
 
@@ -141,7 +141,7 @@ int mrg_near(const char *root, const struct mrg_near_place *at, const char *cons
 	struct place buffer, nic;
 	struct mrg_tree *tree;
 	char link[128];
-	int ret = mrg_tree_open(&tree, root, NULL);
+	int ret = mrg_private_tree_open(&tree, root);
 
 	if (ret)
 		return ret;
@@ -151,7 +151,7 @@ int mrg_near(const char *root, const struct mrg_near_place *at, const char *cons
 		find_place(tree, link, &nic);
 		nics[i] = (struct mrg_near_nic){ (uint32_t)i, distance(&buffer, &nic) };
 	}
-	mrg_tree_close(tree);
+	mrg_private_tree_close(tree);
 	qsort(nics, count, sizeof(*nics), nearer);
 	return 0;
 }

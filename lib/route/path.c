@@ -10,7 +10,6 @@
 #include <mrguard/path.h>
 
 #include "base/error.h"
-#include "gpu/driver.h"
 #include "base/opts.h"
 
 #define STRIPE_BYTES (1u << 20)

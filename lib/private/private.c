@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "host/tree.h"
+#include "private/private.h"
+#include "share/socket.h"
+#include "share/wire.h"
+
+_Static_assert(MRG_PRIVATE_TREE_MAX_FILE == HOST_TREE_MAX_FILE, "one limit of a file's size");
+
+int mrg_private_tree_open(struct mrg_tree **tree, const char *root)
+{
+	return mrg_tree_open(tree, root, NULL);
+}
+
+void mrg_private_tree_close(struct mrg_tree *tree)
+{
+	mrg_tree_close(tree);
+}
+
+ssize_t mrg_private_tree_read(struct mrg_tree *tree, const char *path, char *buf, size_t cap)
+{
+	return mrg_tree_read(tree, path, buf, cap);
+}
+
+int mrg_private_tree_real(struct mrg_tree *tree, const char *path, char *buf, size_t cap)
+{
+	return mrg_tree_real(tree, path, buf, cap);
+}
+
+bool mrg_private_tree_exists(struct mrg_tree *tree, const char *path)
+{
+	return mrg_tree_exists(tree, path);
+}
+
+ssize_t mrg_private_tree_list(struct mrg_tree *tree, const char *path, char ***names)
+{
+	return mrg_tree_list(tree, path, names);
+}
+
+void mrg_private_tree_free_names(char **names, ssize_t count)
+{
+	mrg_tree_free_names(names, count);
+}
+
+void mrg_private_boot_id(uint8_t id[16])
+{
+	share_boot_id(id);
+}
+
+static enum mrg_protocol protocol_of(enum share_kind kind)
+{
+	switch (kind) {
+	case SHARE_HOST:
+		return MRG_PROTO_HOST_SHM;
+	case SHARE_CUDA_VMM:
+		return MRG_PROTO_CUDA_VMM;
+	case SHARE_HIP_VMM:
+		return MRG_PROTO_HIP_VMM;
+	case SHARE_CUDA_IPC:
+		return MRG_PROTO_CUDA_IPC;
+	case SHARE_HIP_IPC:
+		return MRG_PROTO_HIP_IPC;
+	}
+	return MRG_PROTO_NONE;
+}
+
+int mrg_private_range_protocol(const struct mrg_range *range, enum mrg_protocol *protocol,
+			       struct mrg_error *error)
+{
+	struct share_descriptor desc;
+	const void *bytes;
+	size_t length = mrg_range_descriptor(range, &bytes);
+	int ret = share_decode(bytes, length, &desc, error);
+
+	if (ret)
+		return ret;
+	*protocol = protocol_of(desc.kind);
+	free(desc.runs);
+	return 0;
+}
