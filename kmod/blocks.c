@@ -22,7 +22,7 @@ static int cut_list(struct list_cut *cut, struct sg_table *sgt, const struct mrg
 	int i, ret;
 
 	*cut = (struct list_cut){};
-	for_each_sgtable_dma_sg (sgt, sg, i) {
+	for_each_sgtable_dma_sg(sgt, sg, i) {
 		u64 next = pos + sg_dma_len(sg);
 
 		ret = mrg_breathe(i);

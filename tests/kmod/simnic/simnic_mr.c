@@ -141,7 +141,7 @@ static int mr_find_runs(struct simnic_mr *mr)
 	if (!mr->runs)
 		return -ENOMEM;
 	mr->has_pages = true;
-	for_each_sgtable_dma_sg (sgt, sg, i) {
+	for_each_sgtable_dma_sg(sgt, sg, i) {
 		u64 start = sg_dma_address(sg);
 
 		mr->has_pages &= !!sg_page(sg);

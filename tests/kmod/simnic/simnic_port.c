@@ -132,7 +132,7 @@ int simnic_find_device(struct simnic_dev *from, const struct rdma_ah_attr *ah)
 	int index = -1;
 
 	mutex_lock(&devices_lock);
-	list_for_each_entry (dev, &devices, node) {
+	list_for_each_entry(dev, &devices, node) {
 		if (dev->roce == from->roce && has_address(dev, ah)) {
 			index = dev->index;
 			break;
@@ -162,7 +162,7 @@ static int simnic_netdev_event(struct notifier_block *nb, unsigned long event, v
 	struct simnic_dev *dev;
 
 	mutex_lock(&devices_lock);
-	list_for_each_entry (dev, &devices, node) {
+	list_for_each_entry(dev, &devices, node) {
 		if (dev->netdev != netdev)
 			continue;
 		port_event(dev, netif_running(netdev) && netif_carrier_ok(netdev));

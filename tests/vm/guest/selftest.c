@@ -49,7 +49,7 @@ static size_t groups(json_t *root, const char *kind, const char *distance)
 	json_t *faults = json_object_get(root, "faults"), *g;
 	size_t i, n = 0;
 
-	json_array_foreach (faults, i, g)
+	json_array_foreach(faults, i, g)
 		n += !strcmp(text(g, "kind"), kind) && !strcmp(text(g, "distance"), distance);
 	return n;
 }
