@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 #
-#   make                library and command
+#   make                libraries and command
 #   make modules        kernel modules for the running kernel (or KDIR=...)
-#   make cross          library, command and tests for arm64, into $O/arm64
+#   make cross          libraries, command and tests for arm64, into $O/arm64
 #   make check          all tests, sets itself up (needs root)
 #   make check-full     the same and the long runs
 #   make demo           see the wrap on an affected kernel in QEMU (needs root)
 #   make install        DESTDIR, prefix; `make uninstall` takes it back
+#   make abi-baseline   records the public interface, see tests/abi
 #   make dkms-install   the module's source to /usr/src, for dkms
 #
 # V=1 shows commands; O=DIR builds elsewhere; SANITIZE=address,undefined;
@@ -32,6 +33,8 @@ srcdir_dkms ?= /usr/src
 udevrulesdir ?= /usr/lib/udev/rules.d
 unitdir	?= /usr/lib/systemd/system
 INSTALL	?= install
+NM	?= nm
+OBJCOPY	?= objcopy
 PKG_CONFIG ?= pkg-config
 
 ifeq ($(V),0)
@@ -48,67 +51,122 @@ ifneq ($(SANITIZE),)
 sanitize := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
-lib_pkgs  := libibverbs libnl-3.0 libnl-route-3.0 liburcu-bp hiredis zlib
-tool_pkgs := jansson libsystemd
+core_pkgs     := libibverbs libnl-3.0 zlib
+transfer_pkgs := libibverbs libnl-3.0 libnl-route-3.0 liburcu-bp hiredis zlib
+tool_pkgs     := jansson libsystemd
 # Asked at the first use, and once.
 once = $(eval $(1) := $(2))$($(1))
-lib_cflags  = $(call once,lib_cflags,$(shell $(PKG_CONFIG) --cflags $(lib_pkgs)))
-lib_libs    = $(call once,lib_libs,$(shell $(PKG_CONFIG) --libs $(lib_pkgs)) -ldl -lpthread)
+lib_cflags  = $(call once,lib_cflags,$(shell $(PKG_CONFIG) --cflags $(transfer_pkgs)))
+core_libs   = $(call once,core_libs,$(shell $(PKG_CONFIG) --libs $(core_pkgs)) -ldl -lpthread)
+lib_libs    = $(call once,lib_libs,$(shell $(PKG_CONFIG) --libs $(transfer_pkgs)) -ldl -lpthread)
 tool_cflags = $(call once,tool_cflags,$(shell $(PKG_CONFIG) --cflags $(tool_pkgs)))
 tool_libs   = $(call once,tool_libs,$(shell $(PKG_CONFIG) --libs $(tool_pkgs)))
 
 base_cflags = -std=gnu11 -D_GNU_SOURCE -DMRG_VERSION_STRING='"$(VERSION)"' \
 	-Ilib/include -Ilib -Ikmod -fvisibility=hidden -fPIC $(warnings) $(sanitize)
 
-lib_srcs   := $(filter-out lib/tools/% lib/guard/%,$(wildcard lib/*/*.c))
+# Two libraries: libmrguard-transfer stands on libmrguard, never the reverse.
+# The ground's stateless files are in both.
+core_rooms     := base model host gpu check explain region share pool private
+transfer_rooms := registry route directory transfer
+core_srcs      := $(wildcard $(core_rooms:%=lib/%/*.c))
+transfer_srcs  := $(wildcard $(transfer_rooms:%=lib/%/*.c))
+ground_srcs    := $(filter-out lib/base/last_error.c lib/base/version.c,$(wildcard lib/base/*.c))
 tool_srcs  := $(wildcard lib/tools/*.c)
 # `mrguard run' prints the report of a process that runs.
 tool_srcs  += $(addprefix lib/guard/,policy.c report.c table.c text.c words.c)
 guard_srcs := $(filter-out lib/guard/audit.c,$(wildcard lib/guard/*.c))
 unit_srcs  := $(wildcard tests/unit/*.c)
 
-lib_objs   := $(lib_srcs:%.c=$(O)/%.o)
+core_objs     := $(core_srcs:%.c=$(O)/%.o)
+transfer_objs := $(transfer_srcs:%.c=$(O)/%.o)
+ground_objs   := $(ground_srcs:%.c=$(O)/%.o)
+lib_objs      := $(core_objs) $(transfer_objs)
 tool_objs  := $(tool_srcs:%.c=$(O)/%.o)
 guard_objs := $(guard_srcs:%.c=$(O)/%.o)
 unit_bins  := $(unit_srcs:tests/unit/%.c=$(O)/tests/unit/%)
 
-archive := $(O)/libmrguard.a
-shlib   := $(O)/libmrguard.so.$(VERSION)
-command := $(O)/mrguard
-guard   := $(O)/libmrguard-guard.so
-audit   := $(O)/libmrguard-audit.so
+# All objects with their own names: for our tests and for the guard.
+internal := $(O)/internal.a
+archives := $(O)/libmrguard.a $(O)/libmrguard-transfer.a
+shlib    := $(O)/libmrguard.so.$(VERSION)
+shlib_transfer := $(O)/libmrguard-transfer.so.$(VERSION)
+shlibs   := $(shlib) $(shlib_transfer)
+maps     := lib/libmrguard.map lib/libmrguard-transfer.map
+pcs      := $(O)/mrguard.pc $(O)/mrguard-transfer.pc
+command  := $(O)/mrguard
+guard    := $(O)/libmrguard-guard.so
+audit    := $(O)/libmrguard-audit.so
 
-.PHONY: all cross modules check check-full demo install uninstall dkms-install clean version-check unit bench guest corpus
+.PHONY: all cross modules check check-full demo install uninstall dkms-install clean version-check unit bench guest corpus \
+	abi-baseline
 
-all: version-check $(archive) $(shlib) $(command) $(guard) $(audit) $(O)/mrguard.pc
+all: version-check $(archives) $(shlibs) $(command) $(guard) $(audit) $(pcs)
 
 $(O)/%.o: %.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
 
-$(archive): $(lib_objs)
+$(internal): $(lib_objs)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcsD $@ $^
 
-$(shlib): $(lib_objs) lib/libmrguard.map
-	$(call say,LD,$@)
-	$(Q)$(CC) -shared -Wl,-soname,libmrguard.so.$(SOMAJOR) -Wl,--version-script=lib/libmrguard.map \
-		$(if $(SANITIZE),,-Wl,-z,defs) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(lib_objs) $(lib_libs)
-	$(Q)ln -sf $(@F) $(O)/libmrguard.so.$(SOMAJOR)
-	$(Q)ln -sf $(@F) $(O)/libmrguard.so
+# A program that links an archive sees every global name of it.  So each global
+# that is not public is renamed, to mrg_private_NAME.  The members stay apart,
+# and the linker takes only those that a program needs: one that makes plans needs
+# no libnl.  (A partial link with local symbols would hide names as well, and
+# would make one member of them all.)
+$(O)/private.syms: $(internal) $(maps)
+	$(Q)$(NM) -g --defined-only $< | awk 'NF == 3 { print $$3 }' | LC_ALL=C sort -u >$@.all
+	$(Q)sed -n 's/^\t\t\(mrg_[a-z0-9_]*\);$$/\1/p' $(maps) | LC_ALL=C sort -u >$@.public
+	$(Q)LC_ALL=C comm -23 $@.all $@.public | sed -n '/^mrg_private_/!s/.*/& mrg_private_&/p' >$@
+	$(Q)rm -f $@.all $@.public
 
-# The command uses public functions only, so it is linked to the shared library.
-$(command): $(tool_objs) $(shlib)
+# A member is named room-file.o, for several rooms have files of one name.
+member = $(@:.a=.members)/$(subst /,-,$(1:$(O)/lib/%=%))
+define make_archive
+	$(call say,AR,$@)
+	$(Q)rm -rf $@ $(@:.a=.members) && mkdir -p $(@:.a=.members)
+	$(Q)$(foreach o,$(sort $(filter %.o,$^)),$(OBJCOPY) --redefine-syms=$(O)/private.syms $o $(call member,$o) &&) \
+		$(AR) rcsD $@ $(foreach o,$(sort $(filter %.o,$^)),$(call member,$o))
+	$(Q)rm -rf $(@:.a=.members)
+endef
+
+$(O)/libmrguard.a: $(core_objs) $(O)/private.syms
+	$(make_archive)
+
+$(O)/libmrguard-transfer.a: $(transfer_objs) $(ground_objs) $(O)/private.syms
+	$(make_archive)
+
+# link_shared NAME: of the objects among the prerequisites, with lib/NAME.map
+define link_shared
 	$(call say,LD,$@)
-	$(Q)$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(tool_objs) -L$(O) -lmrguard \
-		-Wl,-rpath,'$$ORIGIN' $(tool_libs) $(lib_libs)
+	$(Q)$(CC) -shared -Wl,-soname,$(1).so.$(SOMAJOR) -Wl,--version-script=lib/$(1).map \
+		$(if $(SANITIZE),,-Wl$(comma)-z$(comma)defs) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(2)
+	$(Q)ln -sf $(@F) $(O)/$(1).so.$(SOMAJOR)
+	$(Q)ln -sf $(@F) $(O)/$(1).so
+endef
+
+$(shlib): $(core_objs) lib/libmrguard.map
+	$(call link_shared,libmrguard,$(core_libs))
+
+$(shlib_transfer): $(transfer_objs) $(ground_objs) lib/libmrguard-transfer.map $(shlib)
+	$(call link_shared,libmrguard-transfer,-L$(O) -lmrguard $(lib_libs))
+
+# The command uses public functions only, so it is linked to the shared libraries.
+link_command = $(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(tool_objs) -L$(O) -lmrguard-transfer -lmrguard \
+	$(tool_libs) $(lib_libs)
+
+$(command): $(tool_objs) $(shlibs)
+	$(call say,LD,$@)
+	$(Q)$(link_command) -Wl,-rpath,'$$ORIGIN'
 
 # Preloaded into programs of any kind: it needs libc and nothing else.
-$(guard): $(guard_objs) $(archive) lib/guard/guard.map
+$(guard): $(guard_objs) $(internal) lib/guard/guard.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=lib/guard/guard.map \
-		$(if $(SANITIZE),,-Wl,-z,defs) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(guard_objs) $(archive) -ldl -lpthread
+		$(if $(SANITIZE),,-Wl,-z,defs) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(guard_objs) $(internal) -ldl -lpthread
 
 # In a namespace of the loader's own: not even libc.
 $(audit): lib/guard/audit.c
@@ -117,33 +175,33 @@ $(audit): lib/guard/audit.c
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -fPIC -ffreestanding -fno-stack-protector -fvisibility=hidden \
 		-fno-builtin $(warnings) -O2 -g -shared -nostdlib -Wl,-soname,$(@F) -o $@ $<
 
-$(O)/tests/unit/%: tests/unit/%.c $(archive)
+$(O)/tests/unit/%: tests/unit/%.c $(internal)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) -Itests $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
-		$(archive) -lcmocka $(lib_libs) $(tool_libs) -lm
+		$(internal) -lcmocka $(lib_libs) $(tool_libs) -lm
 
 unit: $(unit_bins)
 
 # Figures with a bar, each a test as well.
 bench_bins := $(patsubst tests/bench/%.c,$(O)/tests/bench/%,$(wildcard tests/bench/*.c))
 
-$(O)/tests/bench/%: tests/bench/%.c $(archive)
+$(O)/tests/bench/%: tests/bench/%.c $(internal)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) -Itests $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
-		$(archive) -lcmocka $(lib_libs) $(tool_libs) -lm
+		$(internal) -lcmocka $(lib_libs) $(tool_libs) -lm
 
 bench: $(bench_bins)
 
 # The fuzz targets on a corpus alone, for where there is no libFuzzer.
 fuzz_bins := $(patsubst tests/fuzz/fuzz_%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-$(O)/tests/fuzz/%: tests/fuzz/fuzz_%.c $(archive)
+$(O)/tests/fuzz/%: tests/fuzz/fuzz_%.c $(internal)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(base_cflags) -Wno-unused-function $(lib_cflags) -Itests $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
-		$(filter %.o,$^) $(archive) -lcmocka $(lib_libs)
+		$(filter %.o,$^) $(internal) -lcmocka $(lib_libs)
 
 $(fuzz_bins): $(O)/tests/fuzz/each.o $(O)/lib/tools/parse.o
 
@@ -161,11 +219,11 @@ $(shim): tests/vm/shim/simnic-verbs.c tests/vm/shim/simnic-verbs.map
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -fPIC $(warnings) $(CFLAGS) -shared \
 		-Wl,--version-script=$(word 2,$^) -o $@ $< -ldl
 
-$(O)/tests/vm/guest/%: tests/vm/guest/%.c $(archive) | $(shim)
+$(O)/tests/vm/guest/%: tests/vm/guest/%.c $(internal) | $(shim)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) -Itests -Itests/kmod $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
-		$(archive) -Wl,--as-needed -lcmocka -lrdmacm $(lib_libs) $(tool_libs) -lm
+		$(internal) -Wl,--as-needed -lcmocka -lrdmacm $(lib_libs) $(tool_libs) -lm
 
 guest: $(guest_bins) $(shim)
 
@@ -174,14 +232,15 @@ cross := aarch64-linux-gnu
 cross_pkg_config := env PKG_CONFIG_LIBDIR=/usr/lib/$(cross)/pkgconfig:/usr/share/pkgconfig pkg-config
 cross_goals ?= all unit guest corpus
 cross:
-	$(Q)$(MAKE) O=$(O)/arm64 CC=$(cross)-gcc AR=$(cross)-ar PKG_CONFIG='$(cross_pkg_config)' $(cross_goals)
+	$(Q)$(MAKE) O=$(O)/arm64 CC=$(cross)-gcc AR=$(cross)-ar NM=$(cross)-nm OBJCOPY=$(cross)-objcopy \
+		PKG_CONFIG='$(cross_pkg_config)' $(cross_goals)
 
 pc_words = sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(libdir)|' \
 	-e 's|@includedir@|$(includedir)|' -e 's|@version@|$(VERSION)|'
 
-# Made each time: it depends on prefix.  Install makes its own, for another make
-# may be writing this one.
-$(O)/mrguard.pc: lib/mrguard.pc.in FORCE
+# Made each time: they depend on prefix.  Install makes its own, for another make
+# may be writing these.
+$(O)/%.pc: lib/%.pc.in FORCE
 	@mkdir -p $(@D)
 	$(Q)$(pc_words) $< > $@
 
@@ -201,18 +260,22 @@ demo: FORCE
 .PHONY: FORCE
 FORCE:
 
-install: all
+libraries := libmrguard libmrguard-transfer
+# The command that `all' made looks for the libraries beside itself.
+$(O)/mrguard.installed: $(command) FORCE
+	$(link_command) $(if $(filter /usr/lib%,$(libdir)),,-Wl$(comma)-rpath$(comma)$(libdir))
+
+install: all $(O)/mrguard.installed
 	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/mrguard
-	$(INSTALL) -m 0755 $(shlib) $(DESTDIR)$(libdir)/
-	ln -sf libmrguard.so.$(VERSION) $(DESTDIR)$(libdir)/libmrguard.so.$(SOMAJOR)
-	ln -sf libmrguard.so.$(VERSION) $(DESTDIR)$(libdir)/libmrguard.so
-	$(INSTALL) -m 0644 $(archive) $(DESTDIR)$(libdir)/
+	$(INSTALL) -m 0755 $(shlibs) $(DESTDIR)$(libdir)/
+	for l in $(libraries); do \
+		ln -sf $$l.so.$(VERSION) $(DESTDIR)$(libdir)/$$l.so.$(SOMAJOR) && \
+		ln -sf $$l.so.$(VERSION) $(DESTDIR)$(libdir)/$$l.so || exit; done
+	$(INSTALL) -m 0644 $(archives) $(DESTDIR)$(libdir)/
 	$(INSTALL) -m 0755 $(guard) $(audit) $(DESTDIR)$(libdir)/
-	$(pc_words) lib/mrguard.pc.in > $(DESTDIR)$(libdir)/pkgconfig/mrguard.pc
+	for pc in $(notdir $(pcs)); do $(pc_words) lib/$$pc.in > $(DESTDIR)$(libdir)/pkgconfig/$$pc || exit; done
 	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
 	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(DESTDIR)$(includedir)/mrguard/uapi.h
-	$(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $(O)/mrguard.installed $(tool_objs) -L$(O) -lmrguard \
-		$(if $(filter /usr/lib%,$(libdir)),,-Wl$(comma)-rpath$(comma)$(libdir)) $(tool_libs) $(lib_libs)
 	$(INSTALL) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
 	$(INSTALL) -D -m 0644 udev/mrguard.rules $(DESTDIR)$(udevrulesdir)/90-mrguard.rules
 	$(INSTALL) -d $(DESTDIR)$(unitdir)
@@ -223,10 +286,10 @@ install: all
 	$(if $(DESTDIR),,-ldconfig)
 
 uninstall:
-	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/libmrguard.a $(DESTDIR)$(libdir)/libmrguard.so \
-		$(DESTDIR)$(libdir)/libmrguard.so.$(SOMAJOR) $(DESTDIR)$(libdir)/libmrguard.so.$(VERSION) \
-		$(DESTDIR)$(libdir)/libmrguard-guard.so $(DESTDIR)$(libdir)/libmrguard-audit.so \
-		$(DESTDIR)$(libdir)/pkgconfig/mrguard.pc
+	for l in $(libraries); do cd $(DESTDIR)$(libdir) && \
+		rm -f $$l.a $$l.so $$l.so.$(SOMAJOR) $$l.so.$(VERSION) || exit; done
+	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/$(notdir $(guard)) $(DESTDIR)$(libdir)/$(notdir $(audit)) \
+		$(addprefix $(DESTDIR)$(libdir)/pkgconfig/,$(notdir $(pcs)))
 	rm -rf $(DESTDIR)$(includedir)/mrguard
 	rm -f $(DESTDIR)$(udevrulesdir)/90-mrguard.rules $(DESTDIR)$(unitdir)/mrguard-check@.service
 	for m in lib/man/*.[1-8]; do [ -e "$$m" ] || continue; \

@@ -8,7 +8,6 @@
 
 #include "directory/directory.h"
 #include "base/error.h"
-#include "gpu/driver.h"
 #include "base/opts.h"
 
 #define DEFAULT_PORT 6379

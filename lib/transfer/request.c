@@ -7,7 +7,6 @@
 #include <mrguard/registry.h>
 
 #include "base/opts.h"
-#include "region/context.h"
 #include "transfer/transfer.h"
 
 #define SMALL_BYTES 512 /* of requests that are kept to be used again */

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/opts.h"
-#include "region/context.h"
 #include "transfer/transfer.h"
 
 #define LANES 1

@@ -1,27 +1,77 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# What the library exports and what its headers promise are one thing; the
-# structures that cross the kernel boundary have one layout.
+# What the libraries export, what their maps list and what their headers promise
+# are one thing; the structures that cross the kernel boundary have one layout.
 
 load files.sh
 
 setup() {
 	cd "$top" || return
-	lib="$build/libmrguard.so"
+	export LC_ALL=C
 }
 
+# exported LIBRARY: NAME@@NODE of each symbol
 exported() {
-	nm -D --defined-only "$lib" | awk '$2 ~ /[A-Z]/ && $2 != "A" { print $3 }'
+	nm -D --defined-only "$build/lib$1.so" | awk '$2 ~ /[A-Z]/ && $2 != "A" { print $3 }' | sort
 }
 
-@test "each exported symbol is declared in a public header, and the reverse" {
-	[ "$(declared | wc -l)" -gt 10 ]
-	diff <(declared) <(exported | sed 's/@.*//' | sort -u)
+# mapped LIBRARY: the same, as the map lists them
+mapped() {
+	awk '/^MRGUARD_/ { node = $1 } /^\t\t[a-z]/ { print substr($1, 1, length($1) - 1) "@@" node }' \
+		"lib/lib$1.map" | sort
 }
 
-@test "each exported symbol has a version node, and only functions are exported" {
-	exported | grep -v '@@MRGUARD_[0-9]' | none
-	nm -D --defined-only "$lib" | awk '$2 ~ /[BDR]/' | none
+# public, private: those of one kind, without their nodes
+public() {
+	grep -v '@@MRGUARD_PRIVATE_' | sed 's/@.*//'
+}
+private() {
+	grep '@@MRGUARD_PRIVATE_' | sed 's/@.*//'
+}
+
+@test "every public header belongs to one library" {
+	diff <(printf '%s\n' "$top"/lib/include/mrguard/*.h | grep -v /mrguard.h) \
+		<({ headers_of mrguard; headers_of mrguard-transfer; } | sort)
+}
+
+@test "no header of libmrguard includes one of libmrguard-transfer" {
+	headers_of mrguard | xargs grep -HoE '#include <mrguard/.*>' |
+		grep -F "$(headers_of mrguard-transfer | sed 's|.*/|<mrguard/|; s|$|>|')" | none
+}
+
+@test "exports, map and headers of each library name the same functions" {
+	for library in mrguard mrguard-transfer; do
+		# shellcheck disable=SC2046 # headers are words
+		declared $(headers_of $library) >"$BATS_TEST_TMPDIR/declared"
+		[ "$(wc -l <"$BATS_TEST_TMPDIR/declared")" -gt 10 ]
+		diff "$BATS_TEST_TMPDIR/declared" <(mapped $library | public)
+		diff <(mapped $library) <(exported $library)
+	done
+}
+
+@test "the private node has what lib/private and the store of failures declare" {
+	diff <(declared lib/private/private.h lib/base/error.h) <(exported mrguard | private)
+	exported mrguard-transfer | private | none
+}
+
+@test "only functions are exported" {
+	for library in mrguard mrguard-transfer; do
+		nm -D --defined-only "$build/lib$library.so" | awk '$2 ~ /[BDR]/' | none
+	done
+}
+
+# needed FILE
+needed() {
+	readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'
+}
+
+@test "libmrguard needs neither hiredis, liburcu nor libnl-route" {
+	needed "$build/libmrguard.so" | grep -E '^lib(hiredis|urcu|nl-route)' | none
+	# libibverbs itself brings libnl-route.
+	ldd "$build/libmrguard.so" | grep -E 'lib(hiredis|urcu)' | none
+	needed "$build/libmrguard-transfer.so" | grep -q '^libhiredis'
+	needed "$build/libmrguard-transfer.so" | grep -qx "$(readelf -d "$build/libmrguard.so" |
+		sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')"
 }
 
 @test "each public header compiles alone, as C11 and C++17, with clang" {
@@ -53,7 +103,7 @@ structs() {
 			echo "struct $name a_$name;"
 		done
 	} >"$BATS_TEST_TMPDIR/uapi.c"
-	"$@" -gdwarf-4 -Ikmod/uapi -c -o "$BATS_TEST_TMPDIR/uapi.o" "$BATS_TEST_TMPDIR/uapi.c"
+	"$@" -gdwarf-4 -Ikmod -c -o "$BATS_TEST_TMPDIR/uapi.o" "$BATS_TEST_TMPDIR/uapi.c"
 	for name in $names; do
 		pahole -C "$name" "$BATS_TEST_TMPDIR/uapi.o"
 	done
@@ -92,7 +142,7 @@ ioctls() {
 		sed -n 's/^#define \(MRG_IOC_[A-Z]*\)[[:space:]]*_IOWR.*/	\1,/p' kmod/uapi/mrguard.h
 		echo "};"
 	} >"$BATS_TEST_TMPDIR/numbers.c"
-	"$1" -Ikmod/uapi -c -o "$BATS_TEST_TMPDIR/numbers.o" "$BATS_TEST_TMPDIR/numbers.c"
+	"$1" -Ikmod -c -o "$BATS_TEST_TMPDIR/numbers.o" "$BATS_TEST_TMPDIR/numbers.c"
 	"$2" -O binary -j .rodata "$BATS_TEST_TMPDIR/numbers.o" /dev/stdout | od -An -v -tx8 -w8
 }
 

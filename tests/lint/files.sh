@@ -21,9 +21,20 @@ shell_files() {
 		'FNR == 1 { if (/^#!.*\/(env )?(ba)?sh$/) print FILENAME; nextfile }')
 }
 
-# The functions of the public headers.
+# headers_of PACKAGE: the public headers of mrguard or mrguard-transfer, by the
+# table in mrguard.h
+headers_of() {
+	awk -v package="$1" -v where="$top/lib/include/mrguard/" '
+		/^ \*\// { exit }
+		$2 ~ /^mrguard/ { now = $2 }
+		now == package { for (i = 2; i <= NF; i++) if ($i ~ /\.h$/) print where $i }
+	' "$top/lib/include/mrguard/mrguard.h"
+}
+
+# declared [HEADER...]: the functions of these headers, or of all public ones
 declared() {
-	cat "$top"/lib/include/mrguard/*.h | tr '\n' ' ' | grep -oE 'MRG_API[^;(]*\(' |
+	[ $# -gt 0 ] || set -- "$top"/lib/include/mrguard/*.h
+	cat "$@" | tr '\n' ' ' | grep -oE 'MRG_API[^;(]*\(' |
 		grep -oE 'mrg_[a-z0-9_]+ *\($' | tr -d ' (' | sort -u
 }
 

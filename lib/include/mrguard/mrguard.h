@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Everything, of both libraries; link with pkg-config's
+ *
+ * mrguard		check.h common.h explain.h fork.h gpu.h host.h plan.h pool.h
+ *			region.h share.h vma.h
+ * mrguard-transfer	descriptor.h directory.h gid.h path.h registry.h transfer.h
+ */
 #ifndef MRGUARD_MRGUARD_H
 #define MRGUARD_MRGUARD_H
 
