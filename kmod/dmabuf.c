@@ -56,10 +56,11 @@ static u32 iommu_kind(struct device *dev)
 	struct iommu_domain *domain = iommu_get_domain_for_dev(dev);
 
 	if (!domain)
-		return device_iommu_mapped(dev) ? MRG_IOMMU_UNKNOWN : MRG_IOMMU_NONE;
+		return device_iommu_mapped(dev) ? MRG_LAYOUT_IOMMU_UNKNOWN : MRG_LAYOUT_IOMMU_NONE;
 	if (domain->type == IOMMU_DOMAIN_IDENTITY)
-		return MRG_IOMMU_IDENTITY;
-	return domain->type & __IOMMU_DOMAIN_PAGING ? MRG_IOMMU_TRANSLATED : MRG_IOMMU_UNKNOWN;
+		return MRG_LAYOUT_IOMMU_IDENTITY;
+	return domain->type & __IOMMU_DOMAIN_PAGING ? MRG_LAYOUT_IOMMU_TRANSLATED :
+						      MRG_LAYOUT_IOMMU_UNKNOWN;
 }
 
 /* ---- map, look, undo --------------------------------------------------- */

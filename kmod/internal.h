@@ -43,7 +43,7 @@ struct mrg_walk_job {
 /**
  * struct mrg_walk_ops - what mrguard_walk.ko offers
  * @owner:	kept from unloading while a call is inside
- * @probe:	finds the MRG_WALK_* bits by running the iterator
+ * @probe:	finds the MRG_WALK_INFO_* bits by running the iterator
  * @blocks:	0, -EINTR, or -EOVERFLOW with page size and total filled in
  */
 struct mrg_walk_ops {

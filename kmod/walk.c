@@ -98,16 +98,16 @@ static bool ends_with_list_alone(void)
 
 static u32 mrg_probe(void)
 {
-	u32 walk = MRG_WALK_KNOWN;
+	u32 walk = MRG_WALK_INFO_KNOWN;
 
 	if (crosses_entries())
-		walk |= MRG_WALK_CROSSES;
+		walk |= MRG_WALK_INFO_CROSSES;
 	if (truncates())
-		walk |= MRG_WALK_TRUNCATES;
+		walk |= MRG_WALK_INFO_OFFSET32;
 	if (overflows_position())
-		walk |= MRG_WALK_NARROW;
+		walk |= MRG_WALK_INFO_NARROW;
 	if (ends_with_list_alone())
-		walk |= MRG_WALK_UNBOUNDED;
+		walk |= MRG_WALK_INFO_UNBOUNDED;
 	return walk;
 }
 

@@ -30,7 +30,7 @@
  * @abi:	OUT	MRG_ABI_VERSION of the module
  * @page_size:	OUT	host page size
  * @features:	OUT	MRG_FEATURE_*
- * @walk:	OUT	MRG_WALK_*; 0 without MRG_FEATURE_WALK.  Found by running
+ * @walk:	OUT	MRG_WALK_INFO_*; 0 without MRG_FEATURE_WALK.  Found by running
  *			the kernel's own iterator, never from a version.
  * @reserved:	IN	0
  * @version:	OUT	the module's version, NUL-terminated
@@ -52,12 +52,12 @@ struct mrg_ioc_info {
 #define MRG_FEATURE_VMA (1ULL << 1)
 #define MRG_FEATURE_WALK (1ULL << 2) /* mrguard_walk.ko is loaded */
 
-#define MRG_WALK_KNOWN (1U << 0)
-#define MRG_WALK_CROSSES (1U << 1) /* a block can span scatter-list entries */
-#define MRG_WALK_TRUNCATES (1U << 2) /* block offsets are kept in 32 bits */
-#define MRG_WALK_UNBOUNDED (1U << 3) /* ends with the list alone, not with the MR */
-#define MRG_WALK_NARROW (1U << 4) /* the position in an entry overflows 32 bits */
-/* Affected: MRG_WALK_CROSSES and MRG_WALK_TRUNCATES both set. */
+#define MRG_WALK_INFO_KNOWN (1U << 0)
+#define MRG_WALK_INFO_CROSSES (1U << 1) /* a block can span scatter-list entries */
+#define MRG_WALK_INFO_OFFSET32 (1U << 2) /* block offsets are kept in 32 bits */
+#define MRG_WALK_INFO_UNBOUNDED (1U << 3) /* ends with the list alone, not with the MR */
+#define MRG_WALK_INFO_NARROW (1U << 4) /* the position in an entry overflows 32 bits */
+/* Affected: MRG_WALK_INFO_CROSSES and MRG_WALK_INFO_OFFSET32 both set. */
 
 /**
  * struct mrg_ioc_importer - the PCI function that would map the DMA-BUF
@@ -99,7 +99,7 @@ struct mrg_ioc_run {
  * @map_ns:	OUT	time that mapping took, nanoseconds
  * @runs_out:	OUT	filled in @runs
  * @info:	OUT	MRG_LAYOUT_INFO_*
- * @iommu:	OUT	MRG_IOMMU_*
+ * @iommu:	OUT	MRG_LAYOUT_IOMMU_*
  * @reserved:	IN	0
  * @exporter:	OUT	the exporter's name, NUL-terminated
  *
@@ -155,10 +155,10 @@ struct mrg_ioc_layout {
 	(1U << 2) /* the exporter can move the memory later:
 						 * an MR may get other addresses */
 
-#define MRG_IOMMU_NONE 0 /* DMA addresses are bus addresses */
-#define MRG_IOMMU_IDENTITY 1
-#define MRG_IOMMU_TRANSLATED 2 /* each mapping gets new addresses */
-#define MRG_IOMMU_UNKNOWN 3
+#define MRG_LAYOUT_IOMMU_NONE 0 /* DMA addresses are bus addresses */
+#define MRG_LAYOUT_IOMMU_IDENTITY 1
+#define MRG_LAYOUT_IOMMU_TRANSLATED 2 /* each mapping gets new addresses */
+#define MRG_LAYOUT_IOMMU_UNKNOWN 3
 
 /**
  * struct mrg_ioc_blocks - MRG_IOC_BLOCKS, what this kernel makes of a list

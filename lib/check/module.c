@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "check/check.h"
-
-#define OUR_ABI 1
+#include "uapi/mrguard.h"
 
 static bool installed(struct check_ctx *ctx, const char *release)
 {
@@ -114,7 +113,7 @@ static void run(struct check_ctx *ctx)
 	}
 	snprintf(evidence, sizeof(evidence), "version %s, ABI %u, walk %s (/dev/mrguard)", version,
 		 abi, walk);
-	if (abi != OUR_ABI)
+	if (abi != MRG_ABI_VERSION)
 		check_add(
 			ctx, MRG_CHECK_WARN, "", evidence,
 			"Module and library are of different generations; they work with what both know.",

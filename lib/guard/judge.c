@@ -11,13 +11,10 @@
 #include <string.h>
 
 #include "host/maps.h"
+#include "model/model.h"
 #include "region/request.h"
 
 #include "guard/judge.h"
-
-/* A range that crosses no multiple of this has no page above it, whatever its
- * addresses: every walk handles those. */
-#define WINDOW_SHIFT 31
 
 /* The largest page of a walk that does no harm. */
 #define HARMLESS_SHIFT 31
@@ -42,8 +39,7 @@ static bool plain(const struct guard_process *p, const struct guard_request *req
 		conclude(finding, MRG_SAFE, GUARD_WALK_EXACT);
 	else if (req->access & IBV_ACCESS_ON_DEMAND)
 		conclude(finding, MRG_SAFE, GUARD_ON_DEMAND);
-	else if ((walk == MRG_WALK_TRUNCATING || walk == MRG_WALK_ANY) &&
-		 req->iova >> WINDOW_SHIFT == last >> WINDOW_SHIFT)
+	else if (model_safe_by_window(walk, req->iova, req->length))
 		conclude(finding, MRG_SAFE, GUARD_ONE_WINDOW);
 	else
 		return false;

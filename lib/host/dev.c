@@ -10,7 +10,6 @@
 
 #include <mrguard/host.h>
 
-/* The uAPI names the walk's bits as <mrguard/plan.h> names the walks. */
 #include "uapi/mrguard.h"
 
 _Static_assert(sizeof(struct mrg_sg) == sizeof(struct mrg_ioc_run) &&
@@ -98,13 +97,13 @@ void mrg_dev_close(struct mrg_dev *dev)
 
 static enum mrg_walk walk_of(uint32_t bits)
 {
-	if (!(bits & MRG_WALK_KNOWN))
-		return MRG_WALK_ANY;
-	if (!(bits & MRG_WALK_CROSSES))
-		return bits & MRG_WALK_NARROW ? MRG_WALK_PER_ENTRY_NARROW : MRG_WALK_PER_ENTRY;
-	if (!(bits & MRG_WALK_TRUNCATES))
+	if (!(bits & MRG_WALK_INFO_KNOWN))
+		return MRG_WALK_UNKNOWN;
+	if (!(bits & MRG_WALK_INFO_CROSSES))
+		return bits & MRG_WALK_INFO_NARROW ? MRG_WALK_PER_ENTRY_NARROW : MRG_WALK_PER_ENTRY;
+	if (!(bits & MRG_WALK_INFO_OFFSET32))
 		return MRG_WALK_EXACT;
-	return bits & MRG_WALK_UNBOUNDED ? MRG_WALK_TRUNCATING_UNBOUNDED : MRG_WALK_TRUNCATING;
+	return bits & MRG_WALK_INFO_UNBOUNDED ? MRG_WALK_TRUNCATING_UNBOUNDED : MRG_WALK_TRUNCATING;
 }
 
 int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
@@ -222,23 +221,16 @@ static int collect(struct mrg_dev *dev, struct mrg_ioc_layout *req, struct pages
 		return 0;
 	if (wanted(req) > p->room)
 		return -EAGAIN;
-	if (req->iommu == MRG_IOMMU_TRANSLATED)
+	if (req->iommu == MRG_LAYOUT_IOMMU_TRANSLATED)
 		return -EOVERFLOW;
 	return fetch_rest(dev, req, p);
 }
 
 static enum mrg_iommu iommu_of(uint32_t iommu)
 {
-	switch (iommu) {
-	case MRG_IOMMU_NONE:
-		return MRG_IOMMU_MODE_NONE;
-	case MRG_IOMMU_IDENTITY:
-		return MRG_IOMMU_MODE_IDENTITY;
-	case MRG_IOMMU_TRANSLATED:
-		return MRG_IOMMU_MODE_TRANSLATED;
-	default:
-		return MRG_IOMMU_MODE_UNKNOWN;
-	}
+	_Static_assert((int)MRG_IOMMU_MODE_UNKNOWN == MRG_LAYOUT_IOMMU_UNKNOWN,
+		       "both sides number the modes alike");
+	return iommu < MRG_LAYOUT_IOMMU_UNKNOWN ? (enum mrg_iommu)iommu : MRG_IOMMU_MODE_UNKNOWN;
 }
 
 static void fill_layout(struct mrg_layout *layout, const struct mrg_ioc_layout *req,
@@ -264,7 +256,7 @@ int mrg_dev_layout(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *impor
 {
 	struct mrg_ioc_layout req = {
 		.size = sizeof(req),
-		.flags = flags & MRG_LAYOUT_ENTRIES ? 0 : MRG_LAYOUT_COALESCE,
+		.flags = flags,
 		.dmabuf_fd = fd,
 		.importer = importer_of(importer),
 		.iova = iova,
@@ -274,7 +266,7 @@ int mrg_dev_layout(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *impor
 	struct pages p = { 0 };
 	int tries, ret;
 
-	if (flags & ~MRG_LAYOUT_ENTRIES)
+	if (flags & ~MRG_LAYOUT_COALESCE)
 		return -EINVAL;
 	ret = make_room(&p, FIRST_RUNS);
 	if (ret)

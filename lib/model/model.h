@@ -19,9 +19,6 @@
 #define MODEL_WINDOW (1ULL << 31)
 /* A bit below 32 in which iova and DMA address differ keeps pages narrow. */
 #define MODEL_LOW32 0xffffffffULL
-/* The smallest page of any RDMA device in the kernel. */
-#define MODEL_MIN_SHIFT 12
-#define MODEL_MAX_SHIFT 63
 /* A device whose limit is not known takes at least 2 GiB pages. */
 #define MODEL_MIN_LIMIT 31
 /* No list is longer: offsets and lengths add without overflow. */
@@ -40,6 +37,23 @@ struct model_mr {
 	uint64_t page_size;
 };
 
+static inline bool model_shift_valid(uint32_t shift)
+{
+	return shift >= MRG_MIN_PAGE_SHIFT && shift <= MRG_MAX_PAGE_SHIFT;
+}
+
+static inline bool model_in_one_window(uint64_t iova, uint64_t length)
+{
+	return (iova ^ (iova + length - 1)) < MODEL_WINDOW;
+}
+
+/* One MR is safe whatever its addresses are: it gets no page above the window. */
+static inline bool model_safe_by_window(enum mrg_walk walk, uint64_t iova, uint64_t length)
+{
+	return (walk == MRG_WALK_TRUNCATING || walk == MRG_WALK_UNKNOWN) &&
+	       model_in_one_window(iova, length);
+}
+
 static inline uint64_t model_align_up(uint64_t x, uint64_t to)
 {
 	return (x + to - 1) & ~(to - 1);
@@ -53,7 +67,7 @@ static inline uint64_t model_mr_pgoff(const struct model_mr *mr)
 /* All page sizes from 4 KiB to 2^limit, as drivers announce them. */
 static inline uint64_t model_pages_up_to(uint32_t limit)
 {
-	return (~0ULL >> (MODEL_MAX_SHIFT - limit)) & ~((1ULL << MODEL_MIN_SHIFT) - 1);
+	return (~0ULL >> (MRG_MAX_PAGE_SHIFT - limit)) & ~((1ULL << MRG_MIN_PAGE_SHIFT) - 1);
 }
 
 /* Walks of kernels before 486055f5e09d see entries, later ones see runs. */
@@ -158,7 +172,7 @@ static inline uint64_t model_smallest_page(enum mrg_walk walk, uint64_t page_siz
 {
 	return walk == MRG_WALK_TRUNCATING_UNBOUNDED || walk == MRG_WALK_PER_ENTRY_NARROW ?
 		       page_size :
-		       1ULL << MODEL_MIN_SHIFT;
+		       1ULL << MRG_MIN_PAGE_SHIFT;
 }
 
 /* The page that ib_umem_find_best_pgsz() picks, in bytes; 0: it refuses. */

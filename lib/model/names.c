@@ -31,7 +31,7 @@ const char *mrg_strategy_name(enum mrg_strategy strategy)
 const char *mrg_walk_name(enum mrg_walk walk)
 {
 	static const char *const names[] = {
-		[MRG_WALK_ANY] = "unknown",
+		[MRG_WALK_UNKNOWN] = "unknown",
 		[MRG_WALK_EXACT] = "exact",
 		[MRG_WALK_TRUNCATING] = "truncating",
 		[MRG_WALK_TRUNCATING_UNBOUNDED] = "truncating-unbounded",

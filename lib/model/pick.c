@@ -50,7 +50,7 @@ uint64_t model_pick_page(const struct model_mr *mr, const struct model_scan *sca
 	uint32_t span = bits_per(mr->iova ^ (mr->iova + mr->length - 1));
 	uint64_t mask = scan->mask;
 
-	if (model_smallest_page(walk, mr->page_size) > 1ULL << MODEL_MIN_SHIFT)
+	if (model_smallest_page(walk, mr->page_size) > 1ULL << MRG_MIN_PAGE_SHIFT)
 		pgsz_bitmap &= ~(mr->page_size - 1);
 	/* No larger page is wanted than the smallest that covers everything. */
 	if (span < 64)

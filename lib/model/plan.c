@@ -22,9 +22,8 @@ static bool opts_valid(const struct mrg_plan_opts *o)
 {
 	return !(o->flags & ~ALL_FLAGS) && o->walk <= MRG_WALK_PER_ENTRY_NARROW &&
 	       o->strategy < MRG_STRATEGY_NONE &&
-	       (!o->max_page_shift ||
-		(o->max_page_shift >= MODEL_MIN_SHIFT && o->max_page_shift <= MODEL_MAX_SHIFT)) &&
-	       is_power_of_two(o->page_size) && o->page_size >= 1ULL << MODEL_MIN_SHIFT &&
+	       (!o->max_page_shift || model_shift_valid(o->max_page_shift)) &&
+	       is_power_of_two(o->page_size) && o->page_size >= 1ULL << MRG_MIN_PAGE_SHIFT &&
 	       o->page_size <= MAX_PAGE_SIZE && is_power_of_two(o->cut_align);
 }
 
@@ -43,7 +42,7 @@ static int set_up(struct model_planner *p, const struct mrg_sg *sg, size_t count
 		return -EINVAL;
 	if (p->opts.cut_align < p->opts.page_size)
 		p->opts.cut_align = p->opts.page_size;
-	p->walk = p->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING : p->opts.walk;
+	p->walk = p->opts.walk == MRG_WALK_UNKNOWN ? MRG_WALK_TRUNCATING : p->opts.walk;
 	p->has_list = sg;
 	p->layout_known = sg && !(p->opts.flags & NOT_THE_MRS);
 	return sg ? model_read_list(p, sg, count) : 0;

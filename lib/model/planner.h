@@ -82,7 +82,7 @@ static inline bool model_limit_known(const struct model_planner *p)
 
 static inline uint32_t model_highest_limit(const struct model_planner *p)
 {
-	return model_limit_known(p) ? p->opts.max_page_shift : MODEL_MAX_SHIFT;
+	return model_limit_known(p) ? p->opts.max_page_shift : MRG_MAX_PAGE_SHIFT;
 }
 
 static inline uint32_t model_lowest_limit(const struct model_planner *p)

@@ -99,7 +99,7 @@ static void explain_known(struct model_planner *p)
 /* What was not known, and what was taken for it. */
 static void explain_assumptions(struct model_planner *p)
 {
-	if (p->opts.walk == MRG_WALK_ANY)
+	if (p->opts.walk == MRG_WALK_UNKNOWN)
 		model_say(
 			p->plan,
 			"Assumed, since this kernel's walk is not known: it truncates block offsets to 32 bits.");
@@ -109,12 +109,12 @@ static void explain_assumptions(struct model_planner *p)
 		model_say(
 			p->plan,
 			"Assumed, since the device's largest page is not known: 2^%u, the worst of 2^%d to 2^%d.",
-			p->worst_limit, MODEL_MIN_LIMIT, MODEL_MAX_SHIFT);
+			p->worst_limit, MODEL_MIN_LIMIT, MRG_MAX_PAGE_SHIFT);
 	else
 		model_say(
 			p->plan,
 			"The device's largest page is not known, and makes no difference from 2^%d to 2^%d.",
-			MODEL_MIN_LIMIT, MODEL_MAX_SHIFT);
+			MODEL_MIN_LIMIT, MRG_MAX_PAGE_SHIFT);
 }
 
 /* Whatever the walk: one that is known would change nothing. */

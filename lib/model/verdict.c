@@ -53,11 +53,6 @@ bool model_refused(struct model_planner *p)
 	return false;
 }
 
-static bool in_one_window(uint64_t iova, uint64_t length)
-{
-	return (iova ^ (iova + length - 1)) < MODEL_WINDOW;
-}
-
 /*
  * The narrow walk hangs on entries near 4 GiB even in small pages; an entry cut
  * to a 2 GiB window is too short for that.
@@ -81,7 +76,7 @@ enum model_safety model_which_pieces(const struct model_planner *p)
 void model_judge_blind(const struct model_planner *p, uint64_t iova, uint64_t length,
 		       struct mrg_outcome *out)
 {
-	bool safe = p->safety == MRG_ANY_PIECE || in_one_window(iova, length);
+	bool safe = p->safety == MRG_ANY_PIECE || model_in_one_window(iova, length);
 
 	*out = (struct mrg_outcome){
 		.verdict = safe ? MRG_SAFE : MRG_VERDICT_UNKNOWN,

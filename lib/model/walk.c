@@ -42,7 +42,7 @@ static bool endless(const struct model_scan *scan, enum mrg_walk walk, uint32_t 
 	uint64_t page = 1ULL << shift;
 	uint64_t in_page = scan->last_addr & (page - 1);
 
-	if (walk == MRG_WALK_EXACT || walk == MRG_WALK_TRUNCATING || walk == MRG_WALK_ANY)
+	if (walk == MRG_WALK_EXACT || walk == MRG_WALK_TRUNCATING || walk == MRG_WALK_UNKNOWN)
 		return false;
 	if (wide(walk, shift))
 		return scan->bytes > step_to_line(scan);

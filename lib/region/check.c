@@ -9,12 +9,8 @@
 
 #include "base/opts.h"
 #include "explain/refusal.h"
+#include "model/model.h"
 #include "region/request.h"
-
-static bool shift_ok(uint32_t shift)
-{
-	return !shift || (shift >= 12 && shift <= 63);
-}
 
 static int check_opts(struct region_request *req, const struct mrg_reg_opts *opts)
 {
@@ -27,10 +23,12 @@ static int check_opts(struct region_request *req, const struct mrg_reg_opts *opt
 	    (o->flags & ~MRG_REG_IOVA_EQUAL) || o->reserved)
 		return base_fail(owner, -EINVAL, "check options", remedy,
 				 "The options hold an unknown flag or field.");
-	if (!shift_ok(o->max_page_shift) || o->strategy > MRG_STRATEGY_REBASE)
+	if ((o->max_page_shift && !model_shift_valid(o->max_page_shift)) ||
+	    o->strategy > MRG_STRATEGY_REBASE)
 		return base_fail(owner, -EINVAL, "check options", remedy,
-				 "Page shift %u is not from 12 to 63, or there is no strategy %u.",
-				 o->max_page_shift, (unsigned int)o->strategy);
+				 "Page shift %u is not from %d to %d, or there is no strategy %u.",
+				 o->max_page_shift, MRG_MIN_PAGE_SHIFT, MRG_MAX_PAGE_SHIFT,
+				 (unsigned int)o->strategy);
 	if (o->strategy == MRG_STRATEGY_REBASE && (o->flags & MRG_REG_IOVA_EQUAL))
 		return base_fail(
 			owner, -EINVAL, "check options",

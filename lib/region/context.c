@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/opts.h"
+#include "model/model.h"
 #include "region/request.h"
 
 static void open_module(struct mrg_ctx *ctx)
@@ -25,8 +26,7 @@ static bool opts_ok(const struct mrg_open_opts *opts)
 {
 	return !(opts->flags & ~MRG_OPEN_NO_MODULE) && !opts->reserved &&
 	       opts->fork <= MRG_FORK_ALWAYS &&
-	       (!opts->max_page_shift ||
-		(opts->max_page_shift >= 12 && opts->max_page_shift <= 63));
+	       (!opts->max_page_shift || model_shift_valid(opts->max_page_shift));
 }
 
 static int open_parts(struct mrg_ctx *ctx, struct ibv_context *device,
@@ -59,8 +59,8 @@ int region_open(struct mrg_ctx **out, struct ibv_context *device, const struct m
 		return base_fail(
 			0, -EINVAL, "check options",
 			"Zero the structure, set its size, and use values of this library's header.",
-			"The options hold an unknown flag, field or policy, or a page shift of %u, which is not from 12 to 63.",
-			asked.max_page_shift);
+			"The options hold an unknown flag, field or policy, or a page shift of %u, which is not from %d to %d.",
+			asked.max_page_shift, MRG_MIN_PAGE_SHIFT, MRG_MAX_PAGE_SHIFT);
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return base_fail(0, -ENOMEM, "open", "Free memory, or raise its limit.",

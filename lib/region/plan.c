@@ -7,16 +7,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "model/model.h"
 #include "region/request.h"
-
-/* Pages of 4 GiB and more are what the walk truncates. */
-#define TRUNCATED_SHIFT 32
-/* A range that crosses no multiple of this has no two blocks of such pages. */
-#define WINDOW_SHIFT 31
 
 static bool page_bound_known(const struct mrg_plan_opts *opts)
 {
-	return opts->max_page_shift && opts->max_page_shift < TRUNCATED_SHIFT;
+	return opts->max_page_shift && opts->max_page_shift < MODEL_WIDE_SHIFT;
 }
 
 static uint64_t smaller_limit(uint64_t a, uint64_t b)
@@ -50,14 +46,10 @@ static void plan_opts(const struct region_request *req, uint64_t max_mr_size,
 /* The same answer that the planner would give, in the cases that are plain. */
 static bool one_is_plainly_safe(const struct mrg_plan_opts *opts)
 {
-	uint64_t last = opts->iova + opts->length - 1;
-
 	if (opts->max_mr_size && opts->length > opts->max_mr_size)
 		return false;
-	if (opts->walk == MRG_WALK_EXACT)
-		return true;
-	return (opts->walk == MRG_WALK_TRUNCATING || opts->walk == MRG_WALK_ANY) &&
-	       opts->iova >> WINDOW_SHIFT == last >> WINDOW_SHIFT;
+	return opts->walk == MRG_WALK_EXACT ||
+	       model_safe_by_window(opts->walk, opts->iova, opts->length);
 }
 
 static int make(const struct region_request *req, const struct mrg_sg *sg, size_t count,
@@ -77,16 +69,11 @@ static int make(const struct region_request *req, const struct mrg_sg *sg, size_
 	return 0;
 }
 
-static bool walks_entries(enum mrg_walk walk)
-{
-	return walk == MRG_WALK_PER_ENTRY || walk == MRG_WALK_PER_ENTRY_NARROW;
-}
-
 static int plan_with_layout(const struct region_request *req, struct mrg_mr *mr)
 {
 	const struct region_env *env = req->ctx->env;
 	struct region_decision *d = mr->decision;
-	uint32_t flags = walks_entries(d->opts.walk) ? MRG_LAYOUT_ENTRIES : 0;
+	uint32_t flags = model_walk_per_entry(d->opts.walk) ? 0 : MRG_LAYOUT_COALESCE;
 	struct mrg_layout layout;
 	int ret;
 

@@ -93,11 +93,11 @@ static const char *walk_meaning(const struct module *module)
 
 static enum term_style walk_style(const struct module *module)
 {
-	switch (module->state == MODULE_LOADED ? module->info.walk : MRG_WALK_ANY) {
+	switch (module->state == MODULE_LOADED ? module->info.walk : MRG_WALK_UNKNOWN) {
 	case MRG_WALK_TRUNCATING:
 	case MRG_WALK_TRUNCATING_UNBOUNDED:
 		return TERM_BAD;
-	case MRG_WALK_ANY:
+	case MRG_WALK_UNKNOWN:
 		return TERM_WARN;
 	default:
 		return TERM_GOOD;

@@ -142,7 +142,7 @@ static int ask_layout(struct live *live, bool entries, struct mrg_error *error)
 	module_open(&live->module);
 	if (live->module.state != MODULE_LOADED || !live->module.info.has_layout)
 		return 0;
-	flags = entries || walks_entries(live->module.info.walk) ? MRG_LAYOUT_ENTRIES : 0;
+	flags = entries || walks_entries(live->module.info.walk) ? 0 : MRG_LAYOUT_COALESCE;
 	ret = mrg_dev_layout(live->module.dev, live->buffer.fd, &live->importer, live->iova,
 			     live->offset, live->length, flags, &live->layout);
 	if (ret)

@@ -86,7 +86,7 @@ static void parse_walker(struct argp_state *state, const char *arg)
 {
 	struct plan_args *args = state->input;
 
-	for (int walk = MRG_WALK_ANY; walk <= MRG_WALK_PER_ENTRY_NARROW; walk++) {
+	for (int walk = MRG_WALK_UNKNOWN; walk <= MRG_WALK_PER_ENTRY_NARROW; walk++) {
 		if (strcmp(arg, mrg_walk_name((enum mrg_walk)walk)))
 			continue;
 		args->opts.walk = (enum mrg_walk)walk;
@@ -124,11 +124,9 @@ static void parse_max_page_shift(struct argp_state *state, const char *arg)
 		args->opts.max_page_shift = 0;
 		return;
 	}
-	if (mrg_parse_size(arg, &shift) || shift < 12 || shift > 63)
-		argp_error(state,
-			   "--max-page-shift: expected 12 to 63 or "
-			   "unknown, read \"%s\"",
-			   arg);
+	if (mrg_parse_size(arg, &shift) || shift < MRG_MIN_PAGE_SHIFT || shift > MRG_MAX_PAGE_SHIFT)
+		argp_error(state, "--max-page-shift: expected %d to %d or unknown, read \"%s\"",
+			   MRG_MIN_PAGE_SHIFT, MRG_MAX_PAGE_SHIFT, arg);
 	args->opts.max_page_shift = (uint32_t)shift;
 }
 
@@ -380,7 +378,7 @@ static const char *settle_walk(struct plan_args *args, const struct source *sour
 		args->opts.walk = here.info.walk;
 		module_close(&here);
 	}
-	return args->opts.walk == MRG_WALK_ANY ? "not seen" : "of this kernel";
+	return args->opts.walk == MRG_WALK_UNKNOWN ? "not seen" : "of this kernel";
 }
 
 static int make_plan(const struct source *source, const struct mrg_plan_opts *opts,

@@ -111,8 +111,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		parse_strategy(state, arg);
 		return 0;
 	case KEY_MAX_PAGE_SHIFT:
-		args->open.max_page_shift =
-			(uint32_t)arg_between(state, "--max-page-shift", arg, 12, 63);
+		args->open.max_page_shift = (uint32_t)arg_between(
+			state, "--max-page-shift", arg, MRG_MIN_PAGE_SHIFT, MRG_MAX_PAGE_SHIFT);
 		return 0;
 	case KEY_NO_MODULE:
 		args->open.flags |= MRG_OPEN_NO_MODULE;

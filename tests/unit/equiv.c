@@ -258,7 +258,7 @@ static int same_plan(const struct mrg_plan *a, const struct mrg_plan *b)
 static struct mrg_plan_opts random_opts(const struct list *list)
 {
 	static const enum mrg_walk walks[] = {
-		MRG_WALK_ANY,	     MRG_WALK_EXACT,
+		MRG_WALK_UNKNOWN,    MRG_WALK_EXACT,
 		MRG_WALK_TRUNCATING, MRG_WALK_TRUNCATING_UNBOUNDED,
 		MRG_WALK_PER_ENTRY,  MRG_WALK_PER_ENTRY_NARROW,
 	};

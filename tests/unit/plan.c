@@ -112,7 +112,7 @@ static void six_measured_rows_are_judged_and_split_on_an_affected_kernel(void **
 	(void)state;
 	for (i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		check_row(&rows[i], MRG_WALK_TRUNCATING);
-		check_row(&rows[i], MRG_WALK_ANY);
+		check_row(&rows[i], MRG_WALK_UNKNOWN);
 	}
 }
 
@@ -338,7 +338,7 @@ static void c7_a_limit_below_the_huge_page_is_refused_with_both_numbers(void **s
 				     .length = 64 * GiB,
 				     .max_mr_size = 64 * MiB,
 				     .cut_align = 512 * MiB,
-				     .walk = MRG_WALK_ANY });
+				     .walk = MRG_WALK_UNKNOWN });
 	check_reason("the largest MR of 64 MiB is below the huge page of 512 MiB");
 	if (strlen(mrg_plan_reason(plan)) > 255)
 		fail_msg("longer than 255 bytes: %s", mrg_plan_reason(plan));
@@ -410,7 +410,7 @@ static void unknown_addresses_are_split_by_windows_of_the_iova(void **state)
 	make(NULL, 0, opts);
 	check_safe(0, 0);
 	check_pieces(MRG_STRATEGY_NONE, 1, 12 * GiB);
-	opts.walk = MRG_WALK_ANY;
+	opts.walk = MRG_WALK_UNKNOWN;
 	opts.max_page_shift = 31;
 	make(NULL, 0, opts);
 	check_safe(0, 0);
@@ -706,7 +706,7 @@ static void names_are_words_for_every_value_and_for_none(void **state)
 	(void)state;
 	assert_string_equal(mrg_verdict_name(MRG_VERDICT_UNKNOWN), "unknown");
 	assert_string_equal(mrg_strategy_name(MRG_STRATEGY_NONE), "none");
-	assert_string_equal(mrg_walk_name(MRG_WALK_ANY), "unknown");
+	assert_string_equal(mrg_walk_name(MRG_WALK_UNKNOWN), "unknown");
 	assert_string_equal(mrg_walk_name(MRG_WALK_PER_ENTRY_NARROW), "per-entry-narrow");
 	assert_string_equal(mrg_walk_name((enum mrg_walk)17), "invalid");
 }

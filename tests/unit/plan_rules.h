@@ -111,7 +111,8 @@ static inline const char *rule_piece_safe(const struct plan_input *in,
 		if (shift > 31 && !rule_walk_is_exact(in))
 			return "a piece may get a page above 2 GiB";
 		model_mr_judge(&mr, model_pages_up_to(low),
-			       in->opts.walk == MRG_WALK_ANY ? MRG_WALK_TRUNCATING : in->opts.walk,
+			       in->opts.walk == MRG_WALK_UNKNOWN ? MRG_WALK_TRUNCATING :
+								   in->opts.walk,
 			       &out);
 		if (out.verdict != MRG_SAFE)
 			return "a piece is not safe by the model";

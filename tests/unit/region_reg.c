@@ -133,7 +133,7 @@ static void check_conservative(const char *words)
 static void without_module_the_plan_is_conservative_and_says_so(void **state)
 {
 	(void)state;
-	host.walk = MRG_WALK_ANY;
+	host.walk = MRG_WALK_UNKNOWN;
 	host.module_error = -ENOENT;
 	check_conservative("/dev/mrguard: No such file");
 	host.module_error = -EACCES;
@@ -289,7 +289,7 @@ static void late_plan_is_made_once_for_all_threads(void **state)
 /* Where the planner is left out, it would have said the same. */
 static void plain_cases_are_the_planners_too(void **state)
 {
-	static const enum mrg_walk walks[] = { MRG_WALK_ANY,	    MRG_WALK_EXACT,
+	static const enum mrg_walk walks[] = { MRG_WALK_UNKNOWN,    MRG_WALK_EXACT,
 					       MRG_WALK_TRUNCATING, MRG_WALK_TRUNCATING_UNBOUNDED,
 					       MRG_WALK_PER_ENTRY,  MRG_WALK_PER_ENTRY_NARROW };
 	static const uint64_t lengths[] = {
@@ -367,7 +367,7 @@ static void driver_without_large_pages_needs_no_split(void **state)
 {
 	(void)state;
 	host.module_error = -ENOENT;
-	host.walk = MRG_WALK_ANY;
+	host.walk = MRG_WALK_UNKNOWN;
 	check_driver("bnxt_en", "\n", 1);
 	check_driver("bnxt_en", "OE\n", 0);
 	check_driver("mlx5_core", "\n", 0);
@@ -594,7 +594,7 @@ static void host_memory_is_cut_only_where_an_iommu_joins_it(void **state)
 	assert_int_equal(host_mrs(NULL, MRG_WALK_TRUNCATING), 1);
 	assert_int_equal(host_mrs("identity", MRG_WALK_TRUNCATING), 1);
 	assert_int_equal(host_mrs("DMA", MRG_WALK_TRUNCATING), 6);
-	assert_int_equal(host_mrs("DMA-FQ", MRG_WALK_ANY), 6);
+	assert_int_equal(host_mrs("DMA-FQ", MRG_WALK_UNKNOWN), 6);
 	assert_int_equal(host_mrs("DMA-FQ", MRG_WALK_EXACT), 1);
 	assert_int_equal(host_mrs("blocked", MRG_WALK_TRUNCATING), 6);
 }

@@ -42,7 +42,7 @@ struct mrg_dev_info {
 	bool has_layout;
 	bool has_vma;
 	bool has_walk; /* mrguard_walk.ko is loaded */
-	enum mrg_walk walk; /* MRG_WALK_ANY where it is not known */
+	enum mrg_walk walk; /* MRG_WALK_UNKNOWN where it is not known */
 	char version[16];
 };
 MRG_API int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info);
@@ -68,14 +68,15 @@ struct mrg_layout {
 	bool moves; /* the exporter can move the memory later */
 	char exporter[32];
 };
-#define MRG_LAYOUT_ENTRIES (1u << 0) /* entries as mapped, not joined */
+/* As in mrguard(4): runs, not entries. */
+#define MRG_LAYOUT_COALESCE (1U << 0)
 
 /**
  * mrg_dev_layout() - the DMA addresses behind a range of a DMA-BUF
  * @fd: the DMA-BUF; not consumed
  * @importer: the RDMA device's PCI function
  * @iova, @offset, @length: as the MR would have them; length 0 = to the end
- * @flags: MRG_LAYOUT_ENTRIES or 0
+ * @flags: MRG_LAYOUT_COALESCE, or 0 for the entries as mapped
  * @layout: OUT, to be released with mrg_layout_release()
  *
  * All addresses come from one mapping, or from several between which nothing

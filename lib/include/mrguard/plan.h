@@ -33,7 +33,7 @@ struct mrg_sg {
 
 /**
  * enum mrg_walk - how the running ib_core turns a list into blocks
- * @MRG_WALK_ANY: not known: the plan is right for the truncating walk
+ * @MRG_WALK_UNKNOWN: not known: the plan is right for the truncating walk
  * @MRG_WALK_EXACT: 64-bit arithmetic, blocks cross entries (since 15fe76e23615)
  * @MRG_WALK_TRUNCATING: blocks cross entries, offsets held in 32 bits
  *	(486055f5e09d until 15fe76e23615), bounded by the number of blocks
@@ -46,7 +46,7 @@ struct mrg_sg {
  *	(a808273a495c until 0afec5e9cea7); refuses likewise
  */
 enum mrg_walk {
-	MRG_WALK_ANY,
+	MRG_WALK_UNKNOWN,
 	MRG_WALK_EXACT,
 	MRG_WALK_TRUNCATING,
 	MRG_WALK_TRUNCATING_UNBOUNDED,
@@ -87,6 +87,10 @@ enum mrg_strategy {
 };
 
 #define MRG_NO_OFFSET UINT64_MAX
+
+/* log2 of the smallest page of any RDMA device, and of the largest page */
+#define MRG_MIN_PAGE_SHIFT 12
+#define MRG_MAX_PAGE_SHIFT 63
 
 /**
  * struct mrg_outcome - what the kernel makes of one MR

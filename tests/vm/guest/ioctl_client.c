@@ -43,7 +43,7 @@ static void info_names_the_walk(void **state)
 	assert_int_equal(system("modprobe -r mrguard_walk >&2"), 0);
 	assert_int_equal(mrg_dev_info(dev, &info), 0);
 	assert_false(info.has_walk);
-	assert_int_equal(info.walk, MRG_WALK_ANY);
+	assert_int_equal(info.walk, MRG_WALK_UNKNOWN);
 	assert_int_equal(system("modprobe mrguard_walk >&2"), 0);
 }
 
@@ -85,8 +85,9 @@ static void a_layout_says_how_the_importer_is_translated(void **state)
 	int fd = make_buffer("12G,fake");
 
 	(void)state;
-	assert_int_equal(
-		mrg_dev_layout(dev, fd, &nic, 0x700000000100, 3 * GIB + 0x100, 0, 0, &layout), 0);
+	assert_int_equal(mrg_dev_layout(dev, fd, &nic, 0x700000000100, 3 * GIB + 0x100, 0,
+					MRG_LAYOUT_COALESCE, &layout),
+			 0);
 	assert_int_equal(layout.count, 1);
 	assert_int_equal(layout.start, 3 * GIB);
 	assert_int_equal(layout.sg[0].addr, 7 * GIB);
@@ -113,7 +114,7 @@ static void a_few_thousand_runs_come_whole(void **state)
 
 	(void)state;
 	assert_int_equal(simgpu_spec_parse("64M,seg=16K,shuffle=3,fake", &spec), 0);
-	assert_int_equal(mrg_dev_layout(dev, fd, &nic, 0, 0, 0, MRG_LAYOUT_ENTRIES, &layout), 0);
+	assert_int_equal(mrg_dev_layout(dev, fd, &nic, 0, 0, 0, 0, &layout), 0);
 	assert_int_equal(layout.count, 4096);
 	assert_memory_equal(layout.sg, spec.list, 4096 * sizeof(*layout.sg));
 	mrg_layout_release(&layout);
@@ -130,7 +131,7 @@ static void more_entries_than_one_call_gives_come_whole_or_not_at_all(void **sta
 	int fd = make_buffer(text), ret;
 
 	(void)state;
-	ret = mrg_dev_layout(dev, fd, &nic, 0, 0, 0, MRG_LAYOUT_ENTRIES, &layout);
+	ret = mrg_dev_layout(dev, fd, &nic, 0, 0, 0, 0, &layout);
 	close(fd);
 	if (machine_is("iommu")) {
 		assert_int_equal(ret, -EOVERFLOW);
@@ -177,7 +178,7 @@ static void a_buffer_that_moves_gives_one_state_or_eagain(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, swap_buffers, &s), 0);
 	for (int i = 0; i < 300; i++) {
 		struct mrg_layout l;
-		int ret = mrg_dev_layout(dev, s.target, &nic, 0, 0, 0, MRG_LAYOUT_ENTRIES, &l);
+		int ret = mrg_dev_layout(dev, s.target, &nic, 0, 0, 0, 0, &l);
 
 		assert_true(!ret || ret == -EAGAIN);
 		if (ret)

@@ -95,13 +95,13 @@ static inline uint32_t expected_walk(void)
 	const char *walk = getenv("MRG_WALK");
 
 	assert_non_null(walk);
-	return MRG_WALK_KNOWN | MRG_WALK_CROSSES |
-	       (strcmp(walk, "truncating") ? 0 : MRG_WALK_TRUNCATES);
+	return MRG_WALK_INFO_KNOWN | MRG_WALK_INFO_CROSSES |
+	       (strcmp(walk, "truncating") ? 0 : MRG_WALK_INFO_OFFSET32);
 }
 
 static inline int truncating(void)
 {
-	return !!(expected_walk() & MRG_WALK_TRUNCATES);
+	return !!(expected_walk() & MRG_WALK_INFO_OFFSET32);
 }
 
 static inline uint64_t now_ns(void)

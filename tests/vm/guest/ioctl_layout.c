@@ -17,7 +17,7 @@ static void a_layout_tells_what_was_mapped(void **state)
 	assert_int_equal(arg.runs_out, 6);
 	assert_int_equal(arg.max_seg_size, 2 * GIB);
 	assert_int_equal(arg.info, 0);
-	assert_int_equal(arg.iommu, MRG_IOMMU_NONE);
+	assert_int_equal(arg.iommu, MRG_LAYOUT_IOMMU_NONE);
 	assert_string_equal(arg.exporter, "simgpu");
 	assert_true(arg.map_ns > 0);
 	for (uint64_t i = 0; i < 6; i++) {

@@ -75,7 +75,8 @@ static void whole_pages_are_looked_at(int fd)
 
 	if (mrg_dev_open(&dev) || mrg_dev_info(dev, &info) ||
 	    mrg_importer_find(NULL, "simnic0", &pci) ||
-	    mrg_dev_layout(dev, fd, &pci, BASE + INSIDE, INSIDE, PART, 0, &layout))
+	    mrg_dev_layout(dev, fd, &pci, BASE + INSIDE, INSIDE, PART, MRG_LAYOUT_COALESCE,
+			   &layout))
 		bail("no layout");
 	for (size_t i = 0; i < layout.count; i++)
 		bytes += layout.sg[i].len;

@@ -110,7 +110,8 @@ static double plan(const struct buffer *b)
 	mrg_plan_pieces(p, &count);
 	mrg_plan_free(p);
 	if (count > 1 && b->fd >= 0 &&
-	    !mrg_dev_layout(dev, b->fd, &pci, b->addr, 0, b->length, 0, &layout)) {
+	    !mrg_dev_layout(dev, b->fd, &pci, b->addr, 0, b->length, MRG_LAYOUT_COALESCE,
+			    &layout)) {
 		mrg_plan_make(layout.sg, layout.count, &opts, &p);
 		mrg_plan_free(p);
 		mrg_layout_release(&layout);

@@ -48,7 +48,7 @@ static void importer_sees_the_iommus_addresses(void **state)
 
 	(void)state;
 	assert_int_equal(map("12G", &layout), 6);
-	assert_int_equal(layout.iommu, MRG_IOMMU_TRANSLATED);
+	assert_int_equal(layout.iommu, MRG_LAYOUT_IOMMU_TRANSLATED);
 	for (int i = 0; i < 6; i++)
 		assert_false(runs[i].addr >= WINDOW && runs[i].addr < WINDOW_END);
 }
