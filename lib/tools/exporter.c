@@ -11,9 +11,7 @@
 #include "tools/exporter.h"
 #include "tools/fail.h"
 #include "tools/parse.h"
-
-/* Header only, and MIT: the command that links it stays so. */
-#include "../../tests/kmod/simgpu_spec.h"
+#include "tools/simgpu_spec.h"
 
 #define STAGE "make DMA-BUF"
 
@@ -82,7 +80,7 @@ static int simgpu_open(const char *spec, struct mrg_error *error)
 	case -EINVAL:
 		return fail_set(error, fd, STAGE,
 				"write SIZE[@ADDRESS][+SIZE...][,seg=SIZE]; "
-				"tests/kmod/simgpu_spec.h has all of it",
+				"lib/tools/simgpu_spec.h has all of it",
 				"simgpu: expected a spec, read \"%s\"", spec);
 	case -ENOENT:
 		return fail_set(error, fd, STAGE,

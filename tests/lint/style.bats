@@ -24,7 +24,7 @@ setup() {
 		while read -r f && read -r licence; do
 			case $f:$licence in
 			kmod/uapi/*:"GPL-2.0 WITH Linux-syscall-note") ;;
-			tests/kmod/*.h:MIT | tests/kmod/*.h:*"Linux-syscall-note OR MIT") ;;
+			tests/kmod/*.h:MIT | lib/tools/simgpu.h:*"Linux-syscall-note OR MIT") ;;
 			kmod/*:GPL-2.0-only | tests/kmod/*:GPL-2.0-only) ;;
 			kmod/* | tests/kmod/*) echo "$f: $licence" ;;
 			*:MIT) ;;

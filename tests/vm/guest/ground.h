@@ -21,7 +21,7 @@
 #include <mrguard/host.h>
 #include <mrguard/region.h>
 
-#include "simgpu.h"
+#include "tools/simgpu.h"
 #include "tools/rc_loop.h"
 #include "tools/verify.h"
 

@@ -11,7 +11,7 @@
 
 #include "uapi/mrguard.h"
 
-#include "simgpu.h"
+#include "tools/simgpu.h"
 
 static int mrguard, simgpu;
 static struct mrg_ioc_importer importer;

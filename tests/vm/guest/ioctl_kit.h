@@ -18,7 +18,7 @@
 
 #include "uapi/mrguard.h"
 
-#include "simgpu_spec.h"
+#include "tools/simgpu_spec.h"
 
 #define KIB (1ULL << 10)
 #define MIB (1ULL << 20)

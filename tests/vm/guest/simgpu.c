@@ -18,7 +18,7 @@
 
 #include "uapi/mrguard.h"
 
-#include "simgpu_spec.h"
+#include "tools/simgpu_spec.h"
 #include "vm/guest/importer.h"
 
 #define GIB (1ULL << 30)

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <sys/ioctl.h>
 
-#include "simgpu_spec.h"
+#include "tools/simgpu_spec.h"
 
 #define GIB (1ULL << 30)
 #define MAX_BLOCKS 6

@@ -20,8 +20,8 @@
  * the importer's largest segment, and refuses a dynamic importer that does not
  * allow peer-to-peer.
  */
-#ifndef SIMGPU_H
-#define SIMGPU_H
+#ifndef TOOLS_SIMGPU_H
+#define TOOLS_SIMGPU_H
 
 #include <linux/ioctl.h>
 #include <linux/types.h>

@@ -26,8 +26,8 @@
  * All functions return 0 or a negative errno; -EINVAL is a spec that does not
  * follow the above.
  */
-#ifndef SIMGPU_SPEC_H
-#define SIMGPU_SPEC_H
+#ifndef TOOLS_SIMGPU_SPEC_H
+#define TOOLS_SIMGPU_SPEC_H
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "simgpu.h"
+#include "tools/simgpu.h"
 
 struct simgpu_spec {
 	struct simgpu_create create;
