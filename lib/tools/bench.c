@@ -264,9 +264,12 @@ static void plan_ops(struct runner *r, enum bench_op op, uint64_t size, uint32_t
 		r->parts[i] = (struct mrg_local){ .mr = r->buffer.mr,
 						  .length = size,
 						  .addr = (uintptr_t)r->buffer.bytes + at };
-		r->ops[i] = (struct mrg_op){ read ? MRG_OP_READ : MRG_OP_WRITE, 1, &r->parts[i],
-					     r->offer.remote,
-					     mrg_remote_addr(r->offer.remote) + r->from + at };
+		r->ops[i] = (struct mrg_op){ .code = read ? MRG_OP_READ : MRG_OP_WRITE,
+					     .local_count = 1,
+					     .local = &r->parts[i],
+					     .remote = r->offer.remote,
+					     .remote_addr = mrg_remote_addr(r->offer.remote) +
+							    r->from + at };
 	}
 }
 
@@ -289,10 +292,10 @@ static int collect(struct runner *r)
 			sleep_for_completion(r);
 	for (int i = 0; i < n; i++) {
 		if (done[i].status) {
-			mrg_request_error(done[i].request, &r->fabric.error);
+			mrg_request_error(r->ep, done[i].request, &r->fabric.error);
 			ret = done[i].status;
 		}
-		mrg_request_free(done[i].request);
+		mrg_request_free(r->ep, done[i].request);
 	}
 	return ret ? ret : n;
 }

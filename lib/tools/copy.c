@@ -91,7 +91,7 @@ struct copy {
 	struct mrg_ep *ep;
 	struct fabric_offer offer;
 	struct fabric_buffer buffers[BUFFERS];
-	struct mrg_request *requests[BUFFERS];
+	uint64_t requests[BUFFERS];
 	const char *path;
 	bool writes; /* to the server */
 	int fd;
@@ -238,10 +238,10 @@ static int start_chunk(struct copy *c, uint64_t chunk)
 
 static int end_chunk(struct copy *c, uint64_t chunk)
 {
-	struct mrg_request **request = &c->requests[chunk % BUFFERS];
-	int ret = fabric_finish(&c->fabric, *request);
+	uint64_t *request = &c->requests[chunk % BUFFERS];
+	int ret = fabric_finish(&c->fabric, c->ep, *request);
 
-	*request = NULL;
+	*request = 0;
 	if (!ret && !c->writes)
 		ret = spill(c, &c->buffers[chunk % BUFFERS], chunk_length(c, chunk));
 	c->done += chunk_length(c, chunk);
@@ -266,9 +266,9 @@ static int move_all(struct copy *c)
 	for (int i = 0; i < BUFFERS; i++) {
 		if (!c->requests[i])
 			continue;
-		mrg_cancel(c->requests[i]);
-		mrg_wait(c->requests[i], -1);
-		mrg_request_free(c->requests[i]);
+		mrg_cancel(c->ep, c->requests[i]);
+		mrg_wait(c->ep, c->requests[i], -1);
+		mrg_request_free(c->ep, c->requests[i]);
 	}
 	draw(c, true);
 	return ret;

@@ -61,7 +61,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->opts.port = small(state, "--device-port", arg, 255);
 		return 0;
 	case KEY_GID_INDEX:
-		args->opts.gid_index = 1 + small(state, "--gid-index", arg, 255);
+		args->opts.flags |= MRG_TRANSFER_GID_INDEX;
+		args->opts.gid_index = small(state, "--gid-index", arg, 255);
 		return 0;
 	case KEY_LANES:
 		args->opts.lanes = small(state, "--lanes", arg, 16);
@@ -220,14 +221,14 @@ void fabric_free(struct fabric_buffer *buffer)
 	buffer->mr = NULL;
 }
 
-int fabric_finish(struct fabric *fabric, struct mrg_request *request)
+int fabric_finish(struct fabric *fabric, struct mrg_ep *ep, uint64_t request)
 {
 	int ret;
 
-	mrg_wait(request, -1);
-	mrg_request_error(request, &fabric->error);
+	mrg_wait(ep, request, -1);
+	mrg_request_error(ep, request, &fabric->error);
 	ret = fabric->error.code;
-	mrg_request_free(request);
+	mrg_request_free(ep, request);
 	return ret;
 }
 

@@ -70,7 +70,7 @@ int fabric_take_offer(struct fabric *fabric, struct mrg_ep *ep, struct fabric_of
 
 /** fabric_finish() - waits for a request and frees it.  0, or -errno with
  *  @fabric->error */
-int fabric_finish(struct fabric *fabric, struct mrg_request *request);
+int fabric_finish(struct fabric *fabric, struct mrg_ep *ep, uint64_t request);
 
 /* A checksum against damage, not against forgery.  All parts but the last have
  * a multiple of 8 bytes. */

@@ -41,10 +41,10 @@ static int collect(struct player *p)
 
 	for (int i = 0; i < n; i++) {
 		if (done[i].status) {
-			mrg_request_error(done[i].request, &p->fabric->error);
+			mrg_request_error(p->ep, done[i].request, &p->fabric->error);
 			ret = done[i].status;
 		}
-		mrg_request_free(done[i].request);
+		mrg_request_free(p->ep, done[i].request);
 	}
 	p->waiting -= n;
 	return ret;
@@ -54,7 +54,11 @@ static int hit(struct player *p, uint64_t round)
 {
 	unsigned char *from = p->buffer->bytes + p->size;
 	struct mrg_local part = { .mr = p->buffer->mr, .addr = (uintptr_t)from, .length = p->size };
-	struct mrg_op op = { MRG_OP_WRITE, 1, &part, p->remote, mrg_remote_addr(p->remote) };
+	struct mrg_op op = { .code = MRG_OP_WRITE,
+			     .local_count = 1,
+			     .local = &part,
+			     .remote = p->remote,
+			     .remote_addr = mrg_remote_addr(p->remote) };
 	int ret;
 
 	from[p->size - 1] = ball(round);

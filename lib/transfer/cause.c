@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What a completion with an error means, and a request's end in words. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "transfer/transfer.h"
+#include "base/error.h"
+#include "transfer/cause.h"
+#include "transfer/remote.h"
+#include "transfer/request.h"
 
 /* By the InfiniBand specification, volume 1, 10.10.3 (completion errors). */
 static const struct meaning {
@@ -24,7 +25,7 @@ static const struct meaning {
 	/* What is posted suits both sides' queue pairs, so packets were lost and
 	 * their repetition went wrong: seen of rxe (6.12) on a link with losses. */
 	{ IBV_WC_REM_INV_REQ_ERR, MRG_SIDE_REMOTE, -EREMOTEIO, true,
-	  "Check that the peer's device serves READ, and the slice's size." },
+	  "Check that the peer's device serves READ, and lower the slice's size." },
 	{ IBV_WC_REM_ACCESS_ERR, MRG_SIDE_REMOTE, -EACCES, false,
 	  "Get the peer's present descriptor; it must let this operation in." },
 	{ IBV_WC_REM_OP_ERR, MRG_SIDE_REMOTE, -EREMOTEIO, false,
@@ -68,15 +69,15 @@ bool transfer_cause_of(const struct ibv_wc *wc, struct mrg_result *result)
 	return m->repeat;
 }
 
-static const char *code_name(const struct mrg_request *request, const struct mrg_result *r)
+static const char *code_name(const struct transfer_request *request, const struct mrg_result *r)
 {
 	if (r->op >= request->op_count)
-		return "request";
+		return "Request";
 	return request->ops[r->op].code == MRG_OP_READ ? "READ" : "WRITE";
 }
 
-/* A completion told. */
-static void completion_words(const struct mrg_request *request, const struct mrg_result *r,
+/* A completion carried the cause. */
+static void completion_words(const struct transfer_request *request, const struct mrg_result *r,
 			     struct mrg_error *error)
 {
 	static const char *const where[] = {
@@ -88,62 +89,54 @@ static void completion_words(const struct mrg_request *request, const struct mrg
 	};
 	const char *key = r->side == MRG_SIDE_LOCAL ? "lkey" : "rkey";
 
-	transfer_error_set(
+	base_error_set(
 		error, r->status, "transfer", find(r->wc_status)->remedy,
-		"%s %u of %u, %llu bytes at 0x%llx with %s 0x%x: %s: %s (status %u, vendor 0x%x)",
+		"%s %u of %u, %llu bytes at 0x%llx with %s 0x%x, failed: %s: %s (status %u, vendor 0x%x).",
 		code_name(request, r), r->op, request->op_count, (unsigned long long)r->length,
 		(unsigned long long)r->addr, key, r->key, where[r->side],
 		ibv_wc_status_str((enum ibv_wc_status)r->wc_status), r->wc_status, r->vendor);
 }
 
-static void plain_words(const struct mrg_request *request, const struct mrg_result *r,
+static void plain_words(const struct transfer_request *request, const struct mrg_result *r,
 			struct mrg_error *error)
 {
 	unsigned long long moved = r->bytes, all = request->total;
 
 	switch (r->status) {
 	case -ETIMEDOUT:
-		transfer_error_set(error, r->status, "deadline",
-				   "Allow more time, or look at the path.",
-				   "%llu of %llu bytes were moved when the deadline passed", moved,
-				   all);
+		base_error_set(error, r->status, "deadline",
+			       "Allow more time, or look at the path.",
+			       "The deadline passed when %llu of %llu bytes were moved.", moved,
+			       all);
 		break;
 	case -ECANCELED:
-		transfer_error_set(error, r->status, "cancel", "",
-				   "%llu of %llu bytes were moved when it was cancelled", moved,
-				   all);
+		base_error_set(error, r->status, "cancel", "",
+			       "The request was cancelled when %llu of %llu bytes were moved.",
+			       moved, all);
 		break;
 	case -ESTALE:
-		transfer_error_set(
-			error, r->status, "transfer", "Get the peer's present descriptor.",
-			"the peer has revoked the buffer of generation %llu",
-			r->op < request->op_count ?
-				(unsigned long long)request->ops[r->op].remote->generation :
-				0);
+		base_error_set(error, r->status, "transfer", "Get the peer's present descriptor.",
+			       "The peer has revoked the buffer of generation %llu.",
+			       r->op < request->op_count ?
+				       (unsigned long long)request->ops[r->op].remote->generation :
+				       0);
 		break;
 	case -ENOMEM:
-		transfer_error_set(error, r->status, "transfer", "", "no memory to repeat a slice");
+		base_error_set(error, r->status, "transfer", "Free memory on this host.",
+			       "No memory is left to repeat a slice.");
 		break;
 	default:
-		transfer_error_set(error, r->status, "post", "Look at the device's limits.",
-				   "%s %u of %u: the device refuses %llu bytes: %s",
-				   code_name(request, r), r->op, request->op_count,
-				   (unsigned long long)r->length, strerror((int)r->vendor));
+		base_error_set(error, r->status, "post", "Look at the device's limits.",
+			       "%s %u of %u failed: the device refuses %llu bytes: %s.",
+			       code_name(request, r), r->op, request->op_count,
+			       (unsigned long long)r->length, strerror((int)r->vendor));
 	}
 }
 
-void mrg_request_error(const struct mrg_request *request, struct mrg_error *error)
+void transfer_cause_words(const struct transfer_request *request, struct mrg_error *error)
 {
-	const struct mrg_result *r = &request->result;
-
-	memset(error, 0, sizeof(*error));
-	error->piece = -1;
-	if (!r->status)
-		return;
-	if (r->wc_status)
-		completion_words(request, r, error);
-	else if (request->ep->error.code == r->status)
-		*error = request->ep->error;
+	if (request->result.wc_status)
+		completion_words(request, &request->result, error);
 	else
-		plain_words(request, r, error);
+		plain_words(request, &request->result, error);
 }

@@ -6,7 +6,10 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "transfer/transfer.h"
+#include "transfer/cause.h"
+#include "transfer/complete.h"
+#include "transfer/endpoint.h"
+#include "transfer/post.h"
 
 #define POLL 32
 
@@ -15,7 +18,7 @@ static struct transfer_lane *lane_of(struct mrg_ep *ep, uint64_t wr_id)
 	uint32_t index = (uint32_t)(wr_id >> 56);
 	struct transfer_lane *lane = &ep->lanes[index];
 
-	/* Of a queue pair that is gone: some devices leave them in the CQ. */
+	/* Some devices leave completions of a destroyed queue pair in the CQ. */
 	if (index >= ep->lane_count || !lane->qp ||
 	    (lane->epoch & 0xffffff) != (wr_id >> 32 & 0xffffff))
 		return NULL;
@@ -35,7 +38,7 @@ static void confirm_until(struct transfer_lane *lane, uint32_t end)
 /* Which range a completion is about: the first of its side. */
 static void locate(const struct transfer_slice *slice, struct mrg_result *cause)
 {
-	const struct transfer_request_op *op = &slice->request->ops[slice->op];
+	const struct transfer_op *op = &slice->request->ops[slice->op];
 	struct ibv_sge sge[1];
 	struct transfer_cut cut = { .sge = sge };
 	struct transfer_cursor at;
@@ -61,10 +64,10 @@ static void blame(struct mrg_ep *ep, struct transfer_lane *lane, uint32_t index,
 	struct mrg_result cause = { 0 };
 	bool repeat = transfer_cause_of(wc, &cause);
 
-	lane->barren++;
+	lane->breaks++;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
 		return;
-	if (repeat && ++slice->tries < ep->transfer->opts.repeats)
+	if (repeat && ++slice->tries < ep->transfer->opts.tries)
 		return;
 	locate(slice, &cause);
 	transfer_request_fail(slice->request, &cause);
@@ -75,11 +78,11 @@ static void complete(struct mrg_ep *ep, const struct ibv_wc *wc)
 	struct transfer_lane *lane = lane_of(ep, wc->wr_id);
 	uint32_t index = (uint32_t)wc->wr_id;
 
-	/* Of what is not posted any more, a confused device's. */
+	/* The device may report a slice that is not posted any more. */
 	if (!lane || lane->head - index - 1 >= lane->head - lane->tail)
 		return;
 	if (wc->status == IBV_WC_SUCCESS) {
-		lane->barren = 0;
+		lane->breaks = 0;
 		confirm_until(lane, index + 1);
 		lane->flushed = lane->tail;
 		return;
@@ -108,8 +111,8 @@ void transfer_ep_drain(struct mrg_ep *ep)
 			complete(ep, &wc[i]);
 	} while (n == POLL);
 	if (n < 0 && ep->state != EP_FAILED)
-		transfer_ep_fail(ep, -EIO, "poll", "Look at the device.",
-				 "the completion queue cannot be polled");
+		transfer_ep_fail(ep, -EIO, "poll", "Check the device and its log.",
+				 "The completion queue cannot be polled.");
 }
 
 /*

@@ -17,11 +17,13 @@
 
 #include <mrguard/transfer.h>
 
+#include "route/gid_pair.h"
+
 #define MESSAGE_VERSION 1
 #define MESSAGE_HEAD 12
 #define MESSAGE_BODY MRG_NOTE_MAX
 #define MESSAGE_LANES 16
-#define MESSAGE_GIDS 8
+#define MESSAGE_GIDS ROUTE_PEERS_MAX
 #define MESSAGE_NAME 64
 #define MESSAGE_TEXT 192
 
@@ -57,16 +59,11 @@ struct transfer_message_port {
 	uint8_t reads; /* READs that it serves at a time */
 };
 
-struct transfer_message_gid {
-	uint8_t gid[16];
-	uint8_t type; /* enum ibv_gid_type */
-};
-
 /* Who connects offers GIDs; who listens knows the routes, and takes one. */
 struct transfer_message_hello {
 	struct transfer_message_port port;
 	uint32_t gids;
-	struct transfer_message_gid gid[MESSAGE_GIDS];
+	struct route_gid_peer gid[MESSAGE_GIDS];
 	uint32_t taken; /* WELCOME: which of them */
 	uint32_t lanes;
 	struct transfer_message_lane lane[MESSAGE_LANES];

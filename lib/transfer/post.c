@@ -5,10 +5,9 @@
  * ask for a completion: a queue pair completes in order.
  */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "transfer/transfer.h"
+#include "transfer/endpoint.h"
+#include "transfer/post.h"
 
 #define CHAIN 32
 #define CHAIN_SGES 128
@@ -54,7 +53,7 @@ static uint64_t wr_id(const struct mrg_ep *ep, const struct transfer_lane *lane)
 static void add_wr(struct mrg_ep *ep, struct transfer_lane *lane, struct chain *chain,
 		   const struct transfer_slice *slice, const struct transfer_cut *cut)
 {
-	const struct transfer_request_op *op = &slice->request->ops[slice->op];
+	const struct transfer_op *op = &slice->request->ops[slice->op];
 	struct ibv_send_wr *wr = &chain->wr[chain->count];
 
 	wr->wr_id = wr_id(ep, lane);
@@ -77,7 +76,7 @@ static void add_wr(struct mrg_ep *ep, struct transfer_lane *lane, struct chain *
 	chain->unsignalled += cut->length;
 }
 
-static void unqueue(struct mrg_ep *ep, struct mrg_request *request)
+static void unqueue(struct mrg_ep *ep, struct transfer_request *request)
 {
 	ep->queue_first = request->next_queued;
 	if (!ep->queue_first)
@@ -89,7 +88,7 @@ static void unqueue(struct mrg_ep *ep, struct mrg_request *request)
 /* One that failed on its way: cut as it was. */
 static bool next_repeated(struct mrg_ep *ep, struct transfer_slice *slice, struct transfer_cut *cut)
 {
-	const struct transfer_request_op *op;
+	const struct transfer_op *op;
 	struct transfer_cursor at;
 
 	if (!transfer_slice_queue_pop(&ep->repeat, slice))
@@ -106,8 +105,8 @@ static bool next_repeated(struct mrg_ep *ep, struct transfer_slice *slice, struc
 static bool next_slice(struct mrg_ep *ep, struct transfer_slice *slice, struct transfer_cut *cut,
 		       bool *last)
 {
-	struct mrg_request *request = ep->queue_first;
-	const struct transfer_request_op *op;
+	struct transfer_request *request = ep->queue_first;
+	const struct transfer_op *op;
 
 	*last = false;
 	if (ep->repeat.count)
@@ -235,34 +234,4 @@ void transfer_post_all(struct mrg_ep *ep)
 		if (!lane || !post_chain(ep, lane, room))
 			return;
 	}
-}
-
-/* ---- slices to be repeated ---- */
-
-int transfer_slice_queue_push(struct transfer_slice_queue *queue,
-			      const struct transfer_slice *slice)
-{
-	if (queue->count == queue->room) {
-		size_t room = queue->room ? 2 * queue->room : 64;
-		struct transfer_slice *slices = reallocarray(NULL, room, sizeof(*slices));
-
-		if (!slices)
-			return -ENOMEM;
-		for (size_t i = 0; i < queue->count; i++)
-			slices[i] = queue->slices[(queue->first + i) % queue->room];
-		free(queue->slices);
-		*queue = (struct transfer_slice_queue){ slices, 0, queue->count, room };
-	}
-	queue->slices[(queue->first + queue->count++) % queue->room] = *slice;
-	return 0;
-}
-
-bool transfer_slice_queue_pop(struct transfer_slice_queue *queue, struct transfer_slice *slice)
-{
-	if (!queue->count)
-		return false;
-	*slice = queue->slices[queue->first];
-	queue->first = (queue->first + 1) % queue->room;
-	queue->count--;
-	return true;
 }

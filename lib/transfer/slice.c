@@ -3,9 +3,13 @@
  * Cutting: a work request ends where an MR of either side ends, and where the
  * device's number of ranges or the slice's size does.
  */
+#include <errno.h>
+#include <stdlib.h>
+
 #include <mrguard/registry.h>
 
-#include "transfer/transfer.h"
+#include "transfer/remote.h"
+#include "transfer/slice.h"
 
 #define SEGS 8
 
@@ -28,7 +32,7 @@ static struct mrg_seg first_seg(const struct mrg_local *local, uint64_t from, ui
 	return segs[0];
 }
 
-static void move_on(const struct transfer_request_op *op, struct transfer_cursor *at, uint64_t n)
+static void move_on(const struct transfer_op *op, struct transfer_cursor *at, uint64_t n)
 {
 	at->in_range += n;
 	at->in_op += n;
@@ -38,8 +42,8 @@ static void move_on(const struct transfer_request_op *op, struct transfer_cursor
 	at->in_range = 0;
 }
 
-void transfer_slice_cut(const struct transfer_request_op *op, struct transfer_cursor *at,
-			uint64_t max, uint32_t max_sges, struct transfer_cut *cut)
+void transfer_slice_cut(const struct transfer_op *op, struct transfer_cursor *at, uint64_t max,
+			uint32_t max_sges, struct transfer_cut *cut)
 {
 	uint64_t start = op->remote_addr + at->in_op - op->remote->addr;
 	const struct mrg_desc_piece *piece = transfer_remote_piece(op->remote, start);
@@ -66,11 +70,40 @@ void transfer_slice_cut(const struct transfer_request_op *op, struct transfer_cu
 	}
 }
 
-void transfer_slice_seek(const struct transfer_request_op *op, uint64_t offset,
-			 struct transfer_cursor *at)
+void transfer_slice_seek(const struct transfer_op *op, uint64_t offset, struct transfer_cursor *at)
 {
 	at->range = 0;
 	at->in_op = at->in_range = offset;
 	while (at->in_range >= op->local[at->range].length)
 		at->in_range -= op->local[at->range++].length;
+}
+
+/* ---- slices to be repeated ---- */
+
+int transfer_slice_queue_push(struct transfer_slice_queue *queue,
+			      const struct transfer_slice *slice)
+{
+	if (queue->count == queue->room) {
+		size_t room = queue->room ? 2 * queue->room : 64;
+		struct transfer_slice *slices = reallocarray(NULL, room, sizeof(*slices));
+
+		if (!slices)
+			return -ENOMEM;
+		for (size_t i = 0; i < queue->count; i++)
+			slices[i] = queue->slices[(queue->first + i) % queue->room];
+		free(queue->slices);
+		*queue = (struct transfer_slice_queue){ slices, 0, queue->count, room };
+	}
+	queue->slices[(queue->first + queue->count++) % queue->room] = *slice;
+	return 0;
+}
+
+bool transfer_slice_queue_pop(struct transfer_slice_queue *queue, struct transfer_slice *slice)
+{
+	if (!queue->count)
+		return false;
+	*slice = queue->slices[queue->first];
+	queue->first = (queue->first + 1) % queue->room;
+	queue->count--;
+	return true;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The TCP connection under an endpoint: made, written to, read from. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -7,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "transfer/socket.h"
 #include "transfer/transfer.h"
 
 #define BACKLOG 1024
@@ -59,7 +60,8 @@ static int look_up(struct mrg_transfer *transfer, const char *host, const char *
 	if (!err)
 		return 0;
 	return transfer_fail(transfer, -EINVAL, "look up address",
-			     "Check the address and the port.", "%s port %s: %s", host ? host : "*",
+			     "Check the address and the port.",
+			     "The address %s, port %s, cannot be looked up: %s.", host ? host : "*",
 			     service ? service : "0", gai_strerror(err));
 }
 
@@ -118,8 +120,8 @@ int transfer_socket_listen(struct mrg_transfer *transfer, const char *host, cons
 	if (fd < 0)
 		return transfer_fail(transfer, fd, "listen",
 				     "Use another port, or an address of this host.",
-				     "cannot listen on %s port %s: %s", host ? host : "*",
-				     service ? service : "0", strerror(-fd));
+				     "The library cannot listen on %s, port %s: %s.",
+				     host ? host : "*", service ? service : "0", strerror(-fd));
 	*port = port_of(fd);
 	return fd;
 }
@@ -145,38 +147,48 @@ int transfer_socket_dial(struct mrg_transfer *transfer, const char *host, const 
 	if (fd >= 0)
 		close(fd);
 	return transfer_fail(transfer, ret, "connect", "Check that the peer listens there.",
-			     "cannot connect to %s: %s", peer, strerror(-ret));
+			     "The library cannot connect to %s: %s.", peer, strerror(-ret));
 }
 
 /* ---- writing ---- */
 
-static int tx_room(struct mrg_ep *ep, size_t more, size_t most)
+static int tx_room(struct transfer_socket *s, size_t more, size_t most)
 {
-	size_t room = ep->tx_room ? ep->tx_room : 1024;
+	size_t room = s->tx_room ? s->tx_room : 1024;
 	uint8_t *tx;
 
-	if (ep->tx_length + more > most)
+	if (s->tx_length + more > most)
 		return -EAGAIN;
-	while (room < ep->tx_length + more)
+	while (room < s->tx_length + more)
 		room *= 2;
-	if (room == ep->tx_room)
+	if (room == s->tx_room)
 		return 0;
-	tx = realloc(ep->tx, room);
+	tx = realloc(s->tx, room);
 	if (!tx)
 		return -ENOMEM;
-	ep->tx = tx;
-	ep->tx_room = room;
+	s->tx = tx;
+	s->tx_room = room;
 	return 0;
 }
 
-int transfer_socket_flush(struct mrg_ep *ep)
+static void watch(struct transfer_socket *s, bool writes)
+{
+	struct epoll_event event = { .events = EPOLLIN | (writes ? EPOLLOUT : 0) };
+
+	if (writes == s->tx_watched || s->fd < 0)
+		return;
+	event.data.u64 = s->key;
+	if (!epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->fd, &event))
+		s->tx_watched = writes;
+}
+
+int transfer_socket_flush(struct transfer_socket *s)
 {
 	size_t sent = 0;
 	ssize_t n;
 
-	while (sent < ep->tx_length && ep->socket >= 0) {
-		n = send(ep->socket, ep->tx + sent, ep->tx_length - sent,
-			 MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (sent < s->tx_length && s->fd >= 0) {
+		n = send(s->fd, s->tx + sent, s->tx_length - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno != EAGAIN)
@@ -186,49 +198,62 @@ int transfer_socket_flush(struct mrg_ep *ep)
 		sent += (size_t)n;
 	}
 	if (sent)
-		memmove(ep->tx, ep->tx + sent, ep->tx_length - sent);
-	ep->tx_length -= sent;
-	transfer_control_watch(ep, ep->tx_length > 0);
+		memmove(s->tx, s->tx + sent, s->tx_length - sent);
+	s->tx_length -= sent;
+	watch(s, s->tx_length > 0);
 	return 0;
 }
 
-int transfer_socket_send(struct mrg_ep *ep, const struct transfer_message *message)
+int transfer_socket_keep(struct transfer_socket *s, const struct transfer_message *message)
 {
 	bool note = message->type == MESSAGE_NOTE;
 	int ret;
 
-	if (ep->socket < 0)
+	if (s->fd < 0)
 		return -ENOTCONN;
 	if (note)
-		ret = tx_room(ep, MESSAGE_HEAD + message->note.length, TX_MAX);
+		ret = tx_room(s, MESSAGE_HEAD + message->note.length, TX_MAX);
 	else
-		ret = tx_room(ep, MESSAGE_SMALL, TX_MAX + TX_OWN);
-	if (ret)
-		return ret;
-	ep->tx_length += transfer_message_encode(message, ep->tx + ep->tx_length);
-	return transfer_socket_flush(ep);
+		ret = tx_room(s, MESSAGE_SMALL, TX_MAX + TX_OWN);
+	if (!ret)
+		s->tx_length += transfer_message_encode(message, s->tx + s->tx_length);
+	return ret;
+}
+
+int transfer_socket_send(struct transfer_socket *s, const struct transfer_message *message)
+{
+	int ret = transfer_socket_keep(s, message);
+
+	return ret ? ret : transfer_socket_flush(s);
+}
+
+void transfer_socket_close(struct transfer_socket *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
 }
 
 /* ---- reading ---- */
 
-static int rx_room(struct mrg_ep *ep, size_t wanted)
+static int rx_room(struct transfer_socket *s, size_t wanted)
 {
 	uint8_t *rx;
 
 	if (wanted < RX_FIRST)
 		wanted = RX_FIRST;
-	if (ep->rx_room >= wanted)
+	if (s->rx_room >= wanted)
 		return 0;
-	rx = realloc(ep->rx, wanted);
+	rx = realloc(s->rx, wanted);
 	if (!rx)
 		return -ENOMEM;
-	ep->rx = rx;
-	ep->rx_room = wanted;
+	s->rx = rx;
+	s->rx_room = wanted;
 	return 0;
 }
 
 /* Hands on what is whole; makes room for what is not. */
-static int take_whole(struct mrg_ep *ep,
+static int take_whole(struct mrg_ep *ep, struct transfer_socket *s,
 		      int (*take)(struct mrg_ep *ep, const struct transfer_message *message))
 {
 	struct transfer_message message;
@@ -237,41 +262,40 @@ static int take_whole(struct mrg_ep *ep,
 	int ret = 0;
 
 	while (!ret) {
-		length = transfer_message_length(ep->rx + at, ep->rx_length - at);
+		length = transfer_message_length(s->rx + at, s->rx_length - at);
 		if (length < 0)
 			return (int)length;
-		if (!length || (size_t)length > ep->rx_length - at)
+		if (!length || (size_t)length > s->rx_length - at)
 			break;
-		ret = transfer_message_decode(ep->rx + at, (size_t)length, &message);
+		ret = transfer_message_decode(s->rx + at, (size_t)length, &message);
 		if (!ret)
 			ret = take(ep, &message);
 		at += (size_t)length;
 	}
-	memmove(ep->rx, ep->rx + at, ep->rx_length - at);
-	ep->rx_length -= at;
+	memmove(s->rx, s->rx + at, s->rx_length - at);
+	s->rx_length -= at;
 	if (ret)
 		return ret;
-	length = transfer_message_length(ep->rx, ep->rx_length);
-	return length < 0 ? (int)length : rx_room(ep, (size_t)length);
+	length = transfer_message_length(s->rx, s->rx_length);
+	return length < 0 ? (int)length : rx_room(s, (size_t)length);
 }
 
-int transfer_socket_receive(struct mrg_ep *ep,
+int transfer_socket_receive(struct mrg_ep *ep, struct transfer_socket *s,
 			    int (*take)(struct mrg_ep *ep, const struct transfer_message *message))
 {
-	int ret = rx_room(ep, RX_FIRST);
+	int ret = rx_room(s, RX_FIRST);
 	ssize_t n;
 
-	for (int i = 0; i < READS && !ret && ep->socket >= 0; i++) {
-		n = recv(ep->socket, ep->rx + ep->rx_length, ep->rx_room - ep->rx_length,
-			 MSG_DONTWAIT);
+	for (int i = 0; i < READS && !ret && s->fd >= 0; i++) {
+		n = recv(s->fd, s->rx + s->rx_length, s->rx_room - s->rx_length, MSG_DONTWAIT);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return 0;
 		if (n < 0)
 			return -errno;
 		if (!n)
 			return -ECONNRESET;
-		ep->rx_length += (size_t)n;
-		ret = take_whole(ep, take);
+		s->rx_length += (size_t)n;
+		ret = take_whole(ep, s, take);
 	}
 	return ret;
 }

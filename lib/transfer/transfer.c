@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The handle: options, what the device allows, and the last failure. */
+/* The handle: options, and what the device allows. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/opts.h"
+#include "transfer/clock.h"
+#include "transfer/control.h"
+#include "transfer/lane.h"
 #include "transfer/transfer.h"
 
 #define LANES 1
@@ -20,85 +22,29 @@
 #define HANDSHAKE_MS 5000
 #define REMAKE_MS 5000
 #define GRACE_MS 20
-#define REPEATS 4
+#define TRIES 4
 #define TIMEOUT 14
 #define TIMEOUT_MAX 31
-#define RETRIES 7
-#define RETRIES_MAX 8 /* the field has 3 bits */
+#define PACKET_TRIES 7
+#define PACKET_TRIES_MAX 8 /* the field has 3 bits, and counts repetitions */
 #define SGES 16 /* ranges of a work request, at most */
 #define INLINE 128 /* bytes; a device may take less */
 #define READS_MAX 255 /* the field's size */
-
-/* ---- failures: one a thread, as for registration ---- */
-
-static __thread struct {
-	uint64_t serial;
-	struct mrg_error error;
-} last;
-
-static void format_error(struct mrg_error *error, int code, const char *stage, const char *remedy,
-			 const char *cause, va_list args)
-{
-	error->code = code;
-	error->piece = -1;
-	snprintf(error->stage, sizeof(error->stage), "%s", stage);
-	snprintf(error->remedy, sizeof(error->remedy), "%s", remedy);
-	vsnprintf(error->cause, sizeof(error->cause), cause, args);
-}
-
-void transfer_error_set(struct mrg_error *error, int code, const char *stage, const char *remedy,
-			const char *cause, ...)
-{
-	va_list args;
-
-	va_start(args, cause);
-	format_error(error, code, stage, remedy, cause, args);
-	va_end(args);
-}
-
-int transfer_fail(const struct mrg_transfer *transfer, int code, const char *stage,
-		  const char *remedy, const char *cause, ...)
-{
-	va_list args;
-
-	last.serial = transfer ? transfer->serial : 0;
-	va_start(args, cause);
-	format_error(&last.error, code, stage, remedy, cause, args);
-	va_end(args);
-	return code;
-}
-
-int transfer_fail_with(const struct mrg_transfer *transfer, const struct mrg_error *error)
-{
-	last.serial = transfer->serial;
-	last.error = *error;
-	return error->code;
-}
+#define GID_INDEX_MAX 255
 
 int mrg_transfer_last_error(const struct mrg_transfer *transfer, struct mrg_error *error)
 {
-	if (!last.error.code || last.serial != (transfer ? transfer->serial : 0))
-		return -ENODATA;
-	*error = last.error;
-	return 0;
-}
-
-uint64_t transfer_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
+	return mrg_private_error_read(transfer ? transfer->error_owner : 0, error);
 }
 
 /* ---- options ---- */
 
 static int refuse(const char *name, uint64_t value, uint64_t limit)
 {
-	return transfer_fail(NULL, -EINVAL, "check options",
-			     "Use 0 for the default, or a value in the limit.",
-			     "%s is %llu, and at most %llu", name, (unsigned long long)value,
-			     (unsigned long long)limit);
+	return base_fail(0, -EINVAL, "check options",
+			 "Use 0 for the default, or a value in the limit.",
+			 "The option %s is %llu, and at most %llu is possible.", name,
+			 (unsigned long long)value, (unsigned long long)limit);
 }
 
 /* MRGUARD_GID_INDEX, as for registration: the user's word comes first. */
@@ -108,15 +54,16 @@ static int read_env(struct mrg_transfer_opts *opts)
 	unsigned long index;
 	char *end;
 
-	/* By device ("mlx5_0=3"), which the choice of GIDs reads itself. */
+	/* By device ("mlx5_0=3"): the choice of GIDs reads it itself. */
 	if (!text || !*text || strchr(text, '='))
 		return 0;
 	index = strtoul(text, &end, 10);
-	if (*end || index > UINT8_MAX)
-		return transfer_fail(NULL, -EINVAL, "read MRGUARD_GID_INDEX",
-				     "Use an index of the device's GID table, 0 to 255.",
-				     "MRGUARD_GID_INDEX is \"%.40s\", which is none", text);
-	opts->gid_index = (uint32_t)index + 1;
+	if (*end || index > GID_INDEX_MAX)
+		return base_fail(0, -EINVAL, "read MRGUARD_GID_INDEX",
+				 "Use an index of the device's GID table, 0 to 255.",
+				 "MRGUARD_GID_INDEX is \"%.40s\", which is not an index.", text);
+	opts->gid_index = (uint32_t)index;
+	opts->flags |= MRG_TRANSFER_GID_INDEX;
 	return 0;
 }
 
@@ -127,15 +74,16 @@ static int check_opts(const struct mrg_transfer_opts *o)
 		uint64_t value, limit;
 	} rules[] = {
 		{ "port", o->port, UINT8_MAX },
-		{ "gid_index", o->gid_index, UINT8_MAX + 1 },
+		{ "flags", o->flags, MRG_TRANSFER_GID_INDEX },
+		{ "gid_index", o->gid_index,
+		  o->flags & MRG_TRANSFER_GID_INDEX ? GID_INDEX_MAX : 0 },
 		{ "lanes", o->lanes, LANES_MAX },
 		{ "depth", o->depth, DEPTH_MAX },
 		{ "slice", o->slice, SLICE_MAX },
 		{ "timeout", o->timeout, TIMEOUT_MAX },
-		{ "retry_count", o->retry_count, RETRIES_MAX },
+		{ "packet_tries", o->packet_tries, PACKET_TRIES_MAX },
 		{ "traffic_class", o->traffic_class, UINT8_MAX },
 		{ "service_level", o->service_level, 15 },
-		{ "reserved", o->reserved, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
@@ -156,9 +104,9 @@ static int take_opts(struct mrg_transfer_opts *o, const struct mrg_transfer_opts
 
 	memset(o, 0, sizeof(*o));
 	if (base_opts_copy(o, sizeof(*o), given))
-		return transfer_fail(NULL, -EINVAL, "check options",
-				     "Zero the structure and set its size.",
-				     "the options have a field that this library does not know");
+		return base_fail(0, -EINVAL, "check options",
+				 "Zero the structure and set its size.",
+				 "The options have a field that this library does not know.");
 	ret = check_opts(o);
 	if (!ret)
 		ret = read_env(o);
@@ -170,9 +118,9 @@ static int take_opts(struct mrg_transfer_opts *o, const struct mrg_transfer_opts
 	set_default(&o->handshake_ms, HANDSHAKE_MS);
 	set_default(&o->remake_ms, REMAKE_MS);
 	set_default(&o->grace_ms, GRACE_MS);
-	set_default(&o->repeats, REPEATS);
+	set_default(&o->tries, TRIES);
 	set_default(&o->timeout, TIMEOUT);
-	set_default(&o->retry_count, RETRIES);
+	set_default(&o->packet_tries, PACKET_TRIES);
 	return ret;
 }
 
@@ -193,10 +141,9 @@ static int find_limits(struct mrg_transfer *transfer)
 	if (!err)
 		err = transfer->ops->query_port(transfer->verbs, (uint8_t)o->port, &port);
 	if (err)
-		return transfer_fail(NULL, -err, "query device",
-				     "Check the port's number and the device.",
-				     "port %u of the device cannot be asked: %s", o->port,
-				     strerror(err));
+		return base_fail(0, -err, "query device", "Check the port's number and the device.",
+				 "Port %u of the device cannot be queried: %s.", o->port,
+				 strerror(err));
 	limits->lanes = o->lanes;
 	limits->depth = least(o->depth, (uint64_t)attr.max_qp_wr);
 	limits->max_cqe = (uint32_t)attr.max_cqe;
@@ -212,8 +159,8 @@ static int find_limits(struct mrg_transfer *transfer)
 	if (port.max_msg_sz && port.max_msg_sz < limits->slice)
 		limits->slice = port.max_msg_sz;
 	if (!limits->depth || !limits->sges)
-		return transfer_fail(NULL, -EOPNOTSUPP, "query device", "",
-				     "the device has no room for work requests");
+		return base_fail(0, -EOPNOTSUPP, "query device", "Use another device.",
+				 "The device has no room for work requests.");
 	return 0;
 }
 
@@ -230,16 +177,16 @@ static void name_self(struct mrg_transfer *transfer)
 int transfer_open(struct mrg_transfer **out, struct ibv_pd *pd,
 		  const struct mrg_transfer_opts *opts, const struct transfer_ops *ops)
 {
-	static _Atomic uint64_t serials;
 	struct mrg_transfer *transfer = calloc(1, sizeof(*transfer));
 	int ret;
 
 	if (!transfer)
-		return transfer_fail(NULL, -ENOMEM, "open", "", "no memory");
+		return base_fail(0, -ENOMEM, "open", "Free memory on this host.",
+				 "No memory is left for a transfer handle.");
 	transfer->ops = ops;
 	transfer->pd = pd;
 	transfer->verbs = pd->context;
-	transfer->serial = atomic_fetch_add(&serials, 1) + 1;
+	transfer->error_owner = mrg_private_error_owner();
 	atomic_init(&transfer->wakes_at, 0);
 	ret = take_opts(&transfer->opts, opts);
 	if (!ret)
@@ -254,8 +201,8 @@ int transfer_open(struct mrg_transfer **out, struct ibv_pd *pd,
 	if (ret) {
 		pthread_mutex_destroy(&transfer->lock);
 		free(transfer);
-		return transfer_fail(NULL, ret, "open", "", "no thread for handshakes: %s",
-				     strerror(-ret));
+		return base_fail(0, ret, "open", "Raise the limits on threads and open files.",
+				 "No thread can be started for handshakes: %s.", strerror(-ret));
 	}
 	*out = transfer;
 	return 0;

@@ -1,42 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's verbs as they are. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 
-#include "transfer/transfer.h"
-
-/* Valid entries of all ports: 32 bytes each in an attribute whose length has 16
- * bits (struct ib_uverbs_attr); 4,096 were seen to give none at all. */
-#define GID_TABLE_MAX 1024
+#include "transfer/verbs.h"
 
 static int query_port(struct ibv_context *verbs, uint8_t port, struct ibv_port_attr *attr)
 {
 	return ibv_query_port(verbs, port, attr);
-}
-
-/* One question for the whole table, which can have a thousand empty entries. */
-static int list_gids(struct ibv_context *verbs, uint8_t port, struct transfer_gid *gids, int cap)
-{
-	struct ibv_gid_entry *entries = calloc(GID_TABLE_MAX, sizeof(*entries));
-	ssize_t all;
-	int count = 0;
-
-	if (!entries)
-		return -ENOMEM;
-	all = ibv_query_gid_table(verbs, entries, GID_TABLE_MAX, 0);
-	for (ssize_t i = 0; i < all && count < cap; i++) {
-		if (entries[i].port_num != port)
-			continue;
-		gids[count].gid = entries[i].gid;
-		gids[count].index = entries[i].gid_index;
-		gids[count++].type = entries[i].gid_type;
-	}
-	free(entries);
-	if (all < 0)
-		return (int)all;
-	transfer_gid_sort(gids, count);
-	return count;
 }
 
 /* Without blocking: the descriptor is polled next to others. */
@@ -91,8 +61,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 const struct transfer_ops transfer_ops_verbs = {
 	.query_device = ibv_query_device,
 	.query_port = query_port,
-	.list_gids = list_gids,
-	.choose_gid = transfer_gid_choose,
+	.list_gids = route_gid_list,
+	.pair_gids = route_gid_pair,
 	.create_channel = create_channel,
 	.destroy_channel = ibv_destroy_comp_channel,
 	.create_cq = create_cq,

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "region/mr.h"
+#include "transfer/clock.h"
+#include "transfer/endpoint.h"
 #include "transfer/transfer.h"
 
 #define BATCH 32
@@ -91,7 +93,7 @@ static struct mrg_ep *make_ep(struct mrg_transfer *transfer)
 	ep->channel = &channel;
 	ep->state = EP_OPEN;
 	ep->due = NEVER;
-	ep->socket = ep->fd = ep->event = -1;
+	ep->socket.fd = ep->fd = ep->event = -1;
 	ep->peer_port.reads = 16;
 	ep->lane_count = 1;
 	ep->lanes[0] = (struct transfer_lane){ .state = LANE_UP,
@@ -111,7 +113,7 @@ __attribute__((noinline)) static int measured(struct mrg_ep *ep, const struct mr
 	for (long i = 0; i < count; i++) {
 		wrong += mrg_submit(ep, all, batch, NULL, NULL) != 0;
 		wrong += mrg_poll(ep, done, 4) != 1 || done[0].status;
-		mrg_request_free(done[0].request);
+		wrong += mrg_request_free(ep, done[0].request) != 0;
 	}
 	return wrong;
 }
@@ -140,7 +142,11 @@ static int run(size_t batch, long count)
 		parts[i] = (struct mrg_local){ .mr = &mr,
 					       .addr = (uintptr_t)bytes + i * 64,
 					       .length = 64 };
-		all[i] = (struct mrg_op){ MRG_OP_WRITE, 1, &parts[i], remote, 0x1000 + i * 64 };
+		all[i] = (struct mrg_op){ .code = MRG_OP_WRITE,
+					  .local_count = 1,
+					  .local = &parts[i],
+					  .remote = remote,
+					  .remote_addr = 0x1000 + i * 64 };
 	}
 	return measured(make_ep(transfer), all, batch, count);
 }

@@ -8,6 +8,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "transfer/complete.h"
+#include "transfer/dispatch.h"
+#include "transfer/handshake.h"
 #include "unit/transfer_fake.h"
 
 #define STEPS 64
@@ -143,14 +146,6 @@ static void say(const struct mrg_ep *ep, int fd, struct script *script)
 		return;
 }
 
-static void tick(struct mrg_ep *ep, uint64_t now)
-{
-	transfer_handshake_tick(ep, now);
-	transfer_request_tick(ep, now);
-	for (uint32_t i = 0; i < LANES_MAX; i++)
-		transfer_lane_tick(ep, &ep->lanes[i], now);
-}
-
 static void check_ep(struct script *script, bool dialed)
 {
 	struct mrg_ep *ep;
@@ -168,13 +163,13 @@ static void check_ep(struct script *script, bool dialed)
 		if (next(script) % 8)
 			say(ep, fds[1], script);
 		else
-			tick(ep, transfer_now());
-		transfer_handshake_ready(ep, EPOLLIN);
+			transfer_dispatch_tick(ep, transfer_now());
+		transfer_dispatch_ready(ep, EPOLLIN);
 		transfer_ep_progress(ep);
 	}
-	transfer_ep_fail(ep, -ECANCELED, "fuzz", "", "the end");
+	transfer_ep_fail(ep, -ECANCELED, "fuzz", "", "The test ends.");
 	for (int i = 0; i < 10 && !transfer_lanes_quiet(ep); i++)
-		tick(ep, transfer_now() + (uint64_t)i * 1000 * MS);
+		transfer_dispatch_tick(ep, transfer_now() + (uint64_t)i * 1000 * MS);
 	must(transfer_lanes_quiet(ep), "a lane is left");
 	pthread_mutex_unlock(&ep->lock);
 	transfer_ep_free(ep);

@@ -28,6 +28,10 @@
 #include <cmocka.h>
 
 #include "region/mr.h"
+#include "transfer/clock.h"
+#include "transfer/endpoint.h"
+#include "transfer/listener.h"
+#include "transfer/remote.h"
 #include "transfer/transfer.h"
 
 #define of_member(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
@@ -85,7 +89,7 @@ struct fake_nic {
 	struct ibv_context context;
 	struct ibv_pd pd;
 	struct ibv_device_attr attr;
-	struct transfer_gid gids[4];
+	struct route_gid gids[4];
 	int gid_count;
 	_Atomic bool port_down;
 };
@@ -396,8 +400,7 @@ static int fake_query_port(struct ibv_context *verbs, uint8_t port, struct ibv_p
 	return 0;
 }
 
-static int fake_list_gids(struct ibv_context *verbs, uint8_t port, struct transfer_gid *gids,
-			  int cap)
+static int fake_list_gids(struct ibv_context *verbs, uint8_t port, struct route_gid *gids, int cap)
 {
 	struct fake_nic *nic = of_member(verbs, struct fake_nic, context);
 
@@ -642,7 +645,7 @@ static const struct transfer_ops fake_ops = {
 	.query_device = fake_query_device,
 	.query_port = fake_query_port,
 	.list_gids = fake_list_gids,
-	.choose_gid = transfer_gid_match,
+	.pair_gids = route_gid_match,
 	.create_channel = fake_create_channel,
 	.destroy_channel = fake_destroy_channel,
 	.create_cq = fake_create_cq,

@@ -29,26 +29,34 @@ static void end(void)
 	buffer_free(&remote);
 }
 
-static struct mrg_request *start(enum mrg_op_code code, uint64_t at, uint64_t length,
-				 uint32_t deadline_ms)
+static uint64_t start(enum mrg_op_code code, uint64_t at, uint64_t length, uint32_t deadline_ms)
 {
 	struct mrg_local part = { .mr = &local.mr, .addr = local.mr.addr + at, .length = length };
-	struct mrg_op op = { code, 1, &part, remote.remote, remote.mr.addr + at };
+	struct mrg_op op = { .code = code,
+			     .local_count = 1,
+			     .local = &part,
+			     .remote = remote.remote,
+			     .remote_addr = remote.mr.addr + at };
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .deadline_ms = deadline_ms };
-	struct mrg_request *request;
+	uint64_t request;
 
 	assert_int_equal(mrg_submit(sides.ep, &op, 1, &opts, &request), 0);
 	return request;
 }
 
-static struct mrg_result finish(struct mrg_request *request)
+static struct mrg_result finish_at(struct mrg_ep *ep, uint64_t request)
 {
 	struct mrg_result result;
 
-	assert_int_equal(mrg_wait(request, WAIT_MS), 0);
-	mrg_request_result(request, &result);
-	mrg_request_free(request);
+	assert_int_equal(mrg_wait(ep, request, WAIT_MS), 0);
+	mrg_request_result(ep, request, &result);
+	mrg_request_free(ep, request);
 	return result;
+}
+
+static struct mrg_result finish(uint64_t request)
+{
+	return finish_at(sides.ep, request);
 }
 
 /* The network's lock orders what it wrote with what is read here. */
@@ -80,7 +88,7 @@ static void assert_not_written(void)
 
 static void cancelled(enum mrg_op_code code)
 {
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_result result;
 	uint64_t from;
 
@@ -89,7 +97,7 @@ static void cancelled(enum mrg_op_code code)
 	faults.late_packets = true;
 	request = start(code, 0, LENGTH, 0);
 	from = fake_now();
-	mrg_cancel(request);
+	mrg_cancel(sides.ep, request);
 	result = finish(request);
 	assert_true(fake_now() - from < SOON_MS * MS);
 	assert_int_equal(result.status, -ECANCELED);
@@ -175,7 +183,7 @@ static void control_a_read_outlives_a_report_at_once(void **state)
 
 static void a_deadline_ends_one_request_and_not_its_neighbour(void **state)
 {
-	struct mrg_request *late, *other;
+	uint64_t late, other;
 	struct mrg_ep_stats stats;
 
 	(void)state;
@@ -199,14 +207,14 @@ static void a_deadline_ends_one_request_and_not_its_neighbour(void **state)
 static void a_request_that_ends_within_the_grace_costs_no_lane(void **state)
 {
 	struct mrg_transfer_opts opts = { .size = sizeof(opts), .grace_ms = 1000 };
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_ep_stats stats;
 
 	(void)state;
 	begin(&opts);
 	faults.delay_us = 50000;
 	request = start(MRG_OP_WRITE, 0, LENGTH, 0);
-	mrg_cancel(request);
+	mrg_cancel(sides.ep, request);
 	assert_int_equal(finish(request).status, -ECANCELED);
 	mrg_ep_stats(sides.ep, &stats);
 	assert_int_equal(stats.remade, 0);
@@ -216,15 +224,15 @@ static void a_request_that_ends_within_the_grace_costs_no_lane(void **state)
 static void what_was_not_posted_is_cancelled_at_once(void **state)
 {
 	struct mrg_transfer_opts opts = { .size = sizeof(opts), .depth = 1, .slice = 4096 };
-	struct mrg_request *first, *second;
+	uint64_t first, second;
 
 	(void)state;
 	begin(&opts);
 	faults.delay_us = 100000;
 	first = start(MRG_OP_WRITE, 0, 4096, 0);
 	second = start(MRG_OP_WRITE, 4096, LENGTH - 4096, 0);
-	mrg_cancel(second);
-	assert_int_equal(mrg_wait(second, 0), 0);
+	mrg_cancel(sides.ep, second);
+	assert_int_equal(mrg_wait(sides.ep, second, 0), 0);
 	assert_int_equal(finish(second).bytes, 0);
 	assert_int_equal(finish(first).status, 0);
 	end();
@@ -232,7 +240,7 @@ static void what_was_not_posted_is_cancelled_at_once(void **state)
 
 static void closing_ends_requests_and_their_packets(void **state)
 {
-	struct mrg_request *request;
+	uint64_t request;
 	uint64_t from;
 
 	(void)state;
@@ -254,7 +262,7 @@ static void closing_ends_requests_and_their_packets(void **state)
 /* Its own queue pair is gone at once; what counts is the peer's. */
 static void a_cancelled_write_is_not_done_before_the_peer_agrees(void **state)
 {
-	struct mrg_request *request;
+	uint64_t request;
 
 	(void)state;
 	begin(NULL);
@@ -262,8 +270,8 @@ static void a_cancelled_write_is_not_done_before_the_peer_agrees(void **state)
 	faults.late_packets = true;
 	request = start(MRG_OP_WRITE, 0, LENGTH, 0);
 	pthread_mutex_lock(&sides.peer->lock);
-	mrg_cancel(request);
-	assert_int_equal(mrg_wait(request, 500), -EAGAIN);
+	mrg_cancel(sides.ep, request);
+	assert_int_equal(mrg_wait(sides.ep, request, 500), -EAGAIN);
 	pthread_mutex_unlock(&sides.peer->lock);
 	assert_int_equal(finish(request).status, -ECANCELED);
 	end();
@@ -271,15 +279,15 @@ static void a_cancelled_write_is_not_done_before_the_peer_agrees(void **state)
 
 static void a_cancelled_read_needs_no_peer(void **state)
 {
-	struct mrg_request *request;
+	uint64_t request;
 
 	(void)state;
 	begin(NULL);
 	faults.delay_us = LATE_US;
 	request = start(MRG_OP_READ, 0, LENGTH, 0);
 	pthread_mutex_lock(&sides.peer->lock);
-	mrg_cancel(request);
-	assert_int_equal(mrg_wait(request, SOON_MS), 0);
+	mrg_cancel(sides.ep, request);
+	assert_int_equal(mrg_wait(sides.ep, request, SOON_MS), 0);
 	pthread_mutex_unlock(&sides.peer->lock);
 	assert_int_equal(finish(request).status, -ECANCELED);
 	end();
@@ -288,7 +296,7 @@ static void a_cancelled_read_needs_no_peer(void **state)
 /* The completion of a flush says nothing of those that were lost before it. */
 static void a_flush_that_is_lost_is_not_taken_for_success(void **state)
 {
-	struct mrg_request *requests[3];
+	uint64_t requests[3];
 
 	(void)state;
 	begin(NULL);
@@ -296,7 +304,7 @@ static void a_flush_that_is_lost_is_not_taken_for_success(void **state)
 	faults.lose_first = 2;
 	for (uint64_t i = 0; i < 3; i++)
 		requests[i] = start(MRG_OP_WRITE, i * 10000, 10000, 0);
-	mrg_cancel(requests[0]);
+	mrg_cancel(sides.ep, requests[0]);
 	assert_int_equal(finish(requests[0]).status, -ECANCELED);
 	for (uint64_t i = 1; i < 3; i++) {
 		assert_int_equal(finish(requests[i]).status, 0);
@@ -307,15 +315,15 @@ static void a_flush_that_is_lost_is_not_taken_for_success(void **state)
 
 /* ---- causes ---- */
 
-static void assert_cause(struct mrg_request *request, int status, enum mrg_side side, uint32_t key,
+static void assert_cause(uint64_t request, int status, enum mrg_side side, uint32_t key,
 			 uint64_t addr, const char *words)
 {
 	struct mrg_result result;
 	struct mrg_error error;
 
-	assert_int_equal(mrg_wait(request, WAIT_MS), 0);
-	mrg_request_result(request, &result);
-	mrg_request_error(request, &error);
+	assert_int_equal(mrg_wait(sides.ep, request, WAIT_MS), 0);
+	mrg_request_result(sides.ep, request, &result);
+	mrg_request_error(sides.ep, request, &error);
 	assert_int_equal(result.status, status);
 	assert_int_equal(error.code, status);
 	assert_int_equal(result.side, side);
@@ -326,7 +334,7 @@ static void assert_cause(struct mrg_request *request, int status, enum mrg_side 
 		print_error("%s\n", error.cause);
 	assert_non_null(strstr(error.cause, words));
 	assert_true(error.remedy[0]);
-	mrg_request_free(request);
+	mrg_request_free(sides.ep, request);
 }
 
 static void a_key_that_is_gone_is_named_and_the_endpoint_goes_on(void **state)
@@ -355,8 +363,8 @@ static void a_key_that_is_gone_is_named_and_the_endpoint_goes_on(void **state)
 
 static void a_bad_request_fails_alone(void **state)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .repeats = 2 };
-	struct mrg_request *requests[60];
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .lanes = 2, .tries = 2 };
+	uint64_t requests[60];
 	struct fake_key *key;
 
 	(void)state;
@@ -375,7 +383,7 @@ static void a_bad_request_fails_alone(void **state)
 
 static void a_path_that_fails_three_times_is_tried_again(void **state)
 {
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_ep_stats stats;
 
 	(void)state;
@@ -395,16 +403,16 @@ static void a_path_that_fails_three_times_is_tried_again(void **state)
 
 static void what_the_peer_calls_invalid_is_tried_again_and_told_if_it_stays(void **state)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .repeats = 2 };
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .tries = 2 };
 	struct mrg_result result;
 
 	(void)state;
-	for (; opts.repeats; opts.repeats--) {
+	for (; opts.tries; opts.tries--) {
 		begin(&opts);
 		faults.status = IBV_WC_REM_INV_REQ_ERR;
 		faults.fail_after = 0;
 		result = finish(start(MRG_OP_WRITE, 0, LENGTH, 0));
-		if (opts.repeats == 2) {
+		if (opts.tries == 2) {
 			assert_int_equal(result.status, 0);
 			assert_memory_equal(local.bytes, remote.bytes, LENGTH);
 		} else {
@@ -418,7 +426,7 @@ static void what_the_peer_calls_invalid_is_tried_again_and_told_if_it_stays(void
 
 static void a_path_that_stays_cut_is_given_up(void **state)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .repeats = 2 };
+	struct mrg_transfer_opts opts = { .size = sizeof(opts), .tries = 2 };
 	struct mrg_error error;
 	int tries = 0, status;
 
@@ -430,8 +438,12 @@ static void a_path_that_stays_cut_is_given_up(void **state)
 		     remote.remote->pieces[0].rkey, remote.remote->pieces[0].wire, "the path");
 	do {
 		struct mrg_local part = { .mr = &local.mr, .addr = local.mr.addr, .length = 10 };
-		struct mrg_op op = { MRG_OP_READ, 1, &part, remote.remote, remote.mr.addr };
-		struct mrg_request *request;
+		struct mrg_op op = { .code = MRG_OP_READ,
+				     .local_count = 1,
+				     .local = &part,
+				     .remote = remote.remote,
+				     .remote_addr = remote.mr.addr };
+		uint64_t request;
 
 		status = mrg_submit(sides.ep, &op, 1, NULL, &request);
 		if (!status)
@@ -445,7 +457,7 @@ static void a_path_that_stays_cut_is_given_up(void **state)
 
 static void a_device_that_loses_completions_holds_nothing_up(void **state)
 {
-	struct mrg_request *requests[100];
+	uint64_t requests[100];
 	uint64_t from;
 
 	(void)state;
@@ -465,11 +477,15 @@ static void a_device_that_loses_completions_holds_nothing_up(void **state)
 
 /* ---- the peer ---- */
 
-static struct mrg_request *start_back(enum mrg_op_code code, uint64_t at, uint64_t length)
+static uint64_t start_back(enum mrg_op_code code, uint64_t at, uint64_t length)
 {
 	struct mrg_local part = { .mr = &remote.mr, .addr = remote.mr.addr + at, .length = length };
-	struct mrg_op op = { code, 1, &part, local.remote, local.mr.addr + at };
-	struct mrg_request *request;
+	struct mrg_op op = { .code = code,
+			     .local_count = 1,
+			     .local = &part,
+			     .remote = local.remote,
+			     .remote_addr = local.mr.addr + at };
+	uint64_t request;
 
 	assert_int_equal(mrg_submit(sides.peer, &op, 1, NULL, &request), 0);
 	return request;
@@ -481,7 +497,7 @@ static void who_listened_has_broken_lanes_made_again_too(void **state)
 	begin(NULL);
 	faults.status = IBV_WC_RETRY_EXC_ERR;
 	faults.fail_after = 1;
-	assert_int_equal(finish(start_back(MRG_OP_WRITE, 0, LENGTH)).status, 0);
+	assert_int_equal(finish_at(sides.peer, start_back(MRG_OP_WRITE, 0, LENGTH)).status, 0);
 	assert_memory_equal(local.bytes, remote.bytes, LENGTH);
 	end();
 }
@@ -489,9 +505,9 @@ static void who_listened_has_broken_lanes_made_again_too(void **state)
 static void both_sides_move_while_lanes_break(void **state)
 {
 	struct mrg_transfer_opts opts = {
-		.size = sizeof(opts), .lanes = 3, .slice = 500, .repeats = 100000
+		.size = sizeof(opts), .lanes = 3, .slice = 500, .tries = 100000
 	};
-	struct mrg_request *there, *back;
+	uint64_t there, back;
 
 	(void)state;
 	begin(&opts);
@@ -504,7 +520,7 @@ static void both_sides_move_while_lanes_break(void **state)
 		there = start(MRG_OP_WRITE, 0, 30000, 0);
 		back = start_back(MRG_OP_WRITE, 30000, 30000);
 		assert_int_equal(finish(there).status, 0);
-		assert_int_equal(finish(back).status, 0);
+		assert_int_equal(finish_at(sides.peer, back).status, 0);
 		assert_memory_equal(local.bytes, remote.bytes, 60000);
 	}
 	end();
@@ -512,7 +528,7 @@ static void both_sides_move_while_lanes_break(void **state)
 
 static void a_peer_that_closes_says_so(void **state)
 {
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_error error;
 	struct mrg_result result;
 
@@ -538,14 +554,14 @@ static void a_peer_that_closes_says_so(void **state)
 static void kill_connection(struct mrg_ep *ep)
 {
 	pthread_mutex_lock(&ep->lock);
-	shutdown(ep->socket, SHUT_RDWR);
+	shutdown(ep->socket.fd, SHUT_RDWR);
 	pthread_mutex_unlock(&ep->lock);
 }
 
 static void a_peer_that_dies_is_noticed_and_others_go_on(void **state)
 {
 	struct mrg_ep *other, *other_peer, *died;
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_result result;
 
 	(void)state;
@@ -571,7 +587,7 @@ static void a_peer_that_hangs_is_given_up_in_time(void **state)
 {
 	struct mrg_transfer_opts opts = { .size = sizeof(opts), .remake_ms = 300 };
 	struct mrg_result result;
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_error error;
 	uint64_t from;
 
@@ -595,7 +611,7 @@ static void a_peer_that_hangs_is_given_up_in_time(void **state)
 static void a_peer_that_cannot_make_it_again_says_why(void **state)
 {
 	struct mrg_error error;
-	struct mrg_request *request;
+	uint64_t request;
 
 	(void)state;
 	begin(NULL);
@@ -608,19 +624,19 @@ static void a_peer_that_cannot_make_it_again_says_why(void **state)
 	request = start(MRG_OP_WRITE, 0, 100, 0);
 	assert_int_equal(finish(request).status, -EREMOTEIO);
 	assert_int_equal(mrg_ep_status(sides.ep, &error), -EREMOTEIO);
-	assert_non_null(strstr(error.cause, "says: a queue pair cannot be made again"));
+	assert_non_null(strstr(error.cause, "says: \"A queue pair cannot be made again"));
 	end();
 }
 
 static void a_port_that_goes_down_and_up_costs_no_byte(void **state)
 {
-	struct mrg_request *request;
+	uint64_t request;
 
 	(void)state;
 	begin(NULL);
 	net.nics[0].port_down = true;
 	request = start(MRG_OP_WRITE, 0, LENGTH, 0);
-	assert_int_equal(mrg_wait(request, 300), -EAGAIN);
+	assert_int_equal(mrg_wait(sides.ep, request, 300), -EAGAIN);
 	net.nics[0].port_down = false;
 	assert_int_equal(finish(request).status, 0);
 	assert_memory_equal(local.bytes, remote.bytes, LENGTH);
@@ -677,7 +693,7 @@ static void a_route_that_is_missing_for_a_moment_is_waited_for(void **state)
 
 static void a_revoked_buffer_is_not_written_any_more(void **state)
 {
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_local part;
 	struct mrg_error error;
 	struct mrg_op op;
@@ -689,12 +705,16 @@ static void a_revoked_buffer_is_not_written_any_more(void **state)
 	request = start(MRG_OP_WRITE, 0, LENGTH, 0);
 	assert_int_equal(mrg_ep_revoke(sides.peer, remote.remote->generation, WAIT_MS), 0);
 	reuse_both();
-	assert_int_equal(mrg_wait(request, 0), 0);
-	mrg_request_error(request, &error);
+	assert_int_equal(mrg_wait(sides.ep, request, 0), 0);
+	mrg_request_error(sides.ep, request, &error);
 	assert_non_null(strstr(error.cause, "revoked"));
 	assert_int_equal(finish(request).status, -ESTALE);
 	part = (struct mrg_local){ .mr = &local.mr, .addr = local.mr.addr, .length = 1 };
-	op = (struct mrg_op){ MRG_OP_WRITE, 1, &part, remote.remote, remote.mr.addr };
+	op = (struct mrg_op){ .code = MRG_OP_WRITE,
+			      .local_count = 1,
+			      .local = &part,
+			      .remote = remote.remote,
+			      .remote_addr = remote.mr.addr };
 	assert_int_equal(mrg_submit(sides.ep, &op, 1, NULL, NULL), -ESTALE);
 	nap(LATE_US + 100000);
 	assert_not_written();

@@ -33,20 +33,24 @@ static struct mrg_local range(uint64_t at, uint64_t length)
 static struct mrg_op op(enum mrg_op_code code, const struct mrg_local *from, uint32_t count,
 			uint64_t at)
 {
-	return (struct mrg_op){ code, count, from, remote.remote, remote.remote->addr + at };
+	return (struct mrg_op){ .code = code,
+				.local_count = count,
+				.local = from,
+				.remote = remote.remote,
+				.remote_addr = remote.remote->addr + at };
 }
 
 static void move(const struct mrg_op *ops, size_t count)
 {
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .flags = MRG_SUBMIT_WAIT };
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_result result;
 
 	assert_int_equal(mrg_submit(sides.ep, ops, count, &opts, &request), 0);
-	assert_int_equal(mrg_wait(request, WAIT_MS), 0);
-	mrg_request_result(request, &result);
+	assert_int_equal(mrg_wait(sides.ep, request, WAIT_MS), 0);
+	mrg_request_result(sides.ep, request, &result);
 	assert_int_equal(result.status, 0);
-	mrg_request_free(request);
+	mrg_request_free(sides.ep, request);
 }
 
 static void move_one(enum mrg_op_code code, uint64_t from, uint64_t to, uint64_t length)
@@ -196,7 +200,7 @@ static void no_room_is_eagain_or_waited_for(void **state)
 {
 	struct mrg_transfer_opts opts = { .size = sizeof(opts), .max_ops = 3 };
 	struct mrg_submit_opts wait = { .size = sizeof(wait), .flags = MRG_SUBMIT_WAIT };
-	struct mrg_request *requests[4];
+	uint64_t requests[4];
 	struct mrg_local part;
 	struct mrg_op one;
 
@@ -213,8 +217,8 @@ static void no_room_is_eagain_or_waited_for(void **state)
 	wait.deadline_ms = 1u << 31;
 	assert_int_equal(mrg_submit(sides.ep, &one, 1, &wait, &requests[3]), 0);
 	for (int i = 0; i < 4; i++) {
-		assert_int_equal(mrg_wait(requests[i], WAIT_MS), 0);
-		mrg_request_free(requests[i]);
+		assert_int_equal(mrg_wait(sides.ep, requests[i], WAIT_MS), 0);
+		mrg_request_free(sides.ep, requests[i]);
 	}
 	end();
 }
@@ -289,7 +293,7 @@ static void the_descriptor_wakes_a_sleeper(void **state)
 		}
 		assert_int_equal(collected, 1);
 		assert_int_equal(done.status, 0);
-		mrg_request_free(done.request);
+		mrg_request_free(sides.ep, done.request);
 	}
 	end();
 }
@@ -300,7 +304,7 @@ static void the_descriptor_wakes_a_sleeper(void **state)
 #define MODEL_REQUESTS 4
 
 struct flight {
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_local parts[64];
 	struct mrg_op ops[16];
 	size_t count;
@@ -349,7 +353,7 @@ static void plan_flight(struct flight *f, uint8_t *local_model, uint8_t *remote_
 static void run_model(int rounds, uint32_t lanes, bool spoiled)
 {
 	struct mrg_transfer_opts opts = {
-		.size = sizeof(opts), .lanes = lanes, .depth = 16, .slice = 3000, .repeats = 1000000
+		.size = sizeof(opts), .lanes = lanes, .depth = 16, .slice = 3000, .tries = 1000000
 	};
 	uint8_t *local_model = malloc(MODEL_BYTES), *remote_model = malloc(MODEL_BYTES);
 	struct flight *flights = calloc(MODEL_REQUESTS, sizeof(*flights));
@@ -375,10 +379,10 @@ static void run_model(int rounds, uint32_t lanes, bool spoiled)
 		for (int i = 0; i < MODEL_REQUESTS; i++) {
 			struct mrg_result result;
 
-			assert_int_equal(mrg_wait(flights[i].request, WAIT_MS), 0);
-			mrg_request_result(flights[i].request, &result);
+			assert_int_equal(mrg_wait(sides.ep, flights[i].request, WAIT_MS), 0);
+			mrg_request_result(sides.ep, flights[i].request, &result);
 			assert_int_equal(result.status, 0);
-			mrg_request_free(flights[i].request);
+			mrg_request_free(sides.ep, flights[i].request);
 		}
 		assert_memory_equal(local_model, local.bytes, MODEL_BYTES);
 		assert_memory_equal(remote_model, remote.bytes, MODEL_BYTES);

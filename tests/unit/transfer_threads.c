@@ -3,6 +3,8 @@
  * Many threads: on one endpoint, on one each, cancelling, and with lanes that
  * break.  Each has its own part of the buffers and looks at every byte.
  */
+#include "transfer/complete.h"
+#include "transfer/wake.h"
 #include "transfer_fake.h"
 
 #define THREADS 6
@@ -32,10 +34,13 @@ static void one_round(struct worker *w)
 {
 	uint64_t n = 1 + (uint64_t)rand_r(&w->dice) % PART;
 	struct mrg_local part = { .mr = &local.mr, .addr = local.mr.addr + w->from, .length = n };
-	struct mrg_op op = { rand_r(&w->dice) % 2 ? MRG_OP_READ : MRG_OP_WRITE, 1, &part,
-			     remote.remote, remote.mr.addr + w->from };
+	struct mrg_op op = { .code = rand_r(&w->dice) % 2 ? MRG_OP_READ : MRG_OP_WRITE,
+			     .local_count = 1,
+			     .local = &part,
+			     .remote = remote.remote,
+			     .remote_addr = remote.mr.addr + w->from };
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .flags = MRG_SUBMIT_WAIT };
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_result result;
 
 	memset((op.code == MRG_OP_READ ? remote.bytes : local.bytes) + w->from, rand_r(&w->dice),
@@ -45,11 +50,11 @@ static void one_round(struct worker *w)
 		return;
 	}
 	if (w->cancels && rand_r(&w->dice) % 4 == 0)
-		mrg_cancel(request);
-	if (mrg_wait(request, WAIT_MS))
+		mrg_cancel(w->ep, request);
+	if (mrg_wait(w->ep, request, WAIT_MS))
 		w->wrong++;
-	mrg_request_result(request, &result);
-	mrg_request_free(request);
+	mrg_request_result(w->ep, request, &result);
+	mrg_request_free(w->ep, request);
 	if (result.status == -ECANCELED) {
 		w->cancelled++;
 		return;
@@ -74,7 +79,7 @@ static void run(bool separate, bool cancels, bool spoiled)
 					  .depth = 8,
 					  .slice = 4000,
 					  .grace_ms = 2,
-					  .repeats = 1000000 };
+					  .tries = 1000000 };
 	struct worker workers[THREADS] = { 0 };
 
 	sides_open(&sides, &opts);
@@ -161,8 +166,8 @@ static void note_arrives_and_another_polls(struct mrg_ep *ep)
 	/* It is in poll(2) by now. */
 	usleep(5000);
 	pthread_mutex_lock(&ep->lock);
-	ep->note_first = ep->note_last = note;
-	ep->note_bytes += sizeof(*note) + note->length;
+	ep->notes.first = ep->notes.last = note;
+	ep->notes.bytes += sizeof(*note) + note->length;
 	transfer_ep_wake(ep);
 	transfer_ep_progress(ep);
 	pthread_mutex_unlock(&ep->lock);

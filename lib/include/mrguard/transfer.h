@@ -4,8 +4,10 @@
  * over them.  See mrg_transfer(3).
  *
  * A request is done when no network card can write for it any more: not when
- * its deadline passes, and not when it is cancelled.  Each request tells its
- * own cause of failure, and a failure of one does not fail the others.
+ * its deadline passes, and not when it is cancelled.  Each request has its own
+ * cause of failure, and a failure of one does not fail the others.
+ *
+ * Reserved words are 0: calls refuse others with -EINVAL, and write 0.
  */
 #ifndef MRGUARD_TRANSFER_H
 #define MRGUARD_TRANSFER_H
@@ -24,51 +26,54 @@ struct mrg_transfer; /* one protection domain, ready to meet peers */
 struct mrg_listener; /* where peers come in */
 struct mrg_ep; /* an endpoint: the connection to one peer */
 struct mrg_remote; /* a buffer of a peer */
-struct mrg_request; /* a batch on its way, or done */
 struct mrg_buffer; /* <mrguard/registry.h> */
+
+#define MRG_TRANSFER_GID_INDEX (1u << 0) /* gid_index is used */
 
 /**
  * struct mrg_transfer_opts - how endpoints are made; 0 gives what is in brackets
  * @size:	sizeof(struct mrg_transfer_opts)
  * @port:	of the device [1]
- * @gid_index:	GID table index plus one; 0 = by the address of the peer, or
- *		what MRGUARD_GID_INDEX says
+ * @slice:	largest work request, bytes, at most the device's and 1 GiB
+ *		[1 MiB]
+ * @flags:	MRG_TRANSFER_*
+ * @gid_index:	with MRG_TRANSFER_GID_INDEX: index of the GID table, 0 to 255.
+ *		Without it: by the address of the peer.  MRGUARD_GID_INDEX, if
+ *		set, is used before both
  * @lanes:	queue pairs of an endpoint, at most 16 [1].  Both sides have as
  *		many as the one that wants fewer.
  * @depth:	work requests in flight on a lane, at most the device's [128]
- * @slice:	largest work request, bytes, at most the device's and 1 GiB
- *		[1 MiB]
  * @max_ops:	operations of one endpoint that are not done yet, beyond which
  *		mrg_submit() does not take any [65536]
  * @handshake_ms: how long a connection may take to come about [5000]
  * @remake_ms:	how long it may take to re-make a broken lane [5000]
  * @grace_ms:	how long work requests of a cancelled or late request may end
  *		by themselves before their lane is broken for it [20]
- * @repeats:	how often a slice is repeated that failed on its way, plus one;
- *		1 = never [4]
- * @timeout, @retry_count: of the queue pairs: 4.096 us * 2^timeout before a
- *		packet is repeated [14: 67 ms], how often plus one, at most 8 [7].
+ * @tries:	how often a slice is tried that fails on its way; 1 = it is not
+ *		repeated [4]
+ * @timeout, @packet_tries: of the queue pairs: 4.096 us * 2^timeout before a
+ *		packet is repeated [14: 67 ms], how often it is sent, at most 8 [7].
  *		Soft RoCE takes 8 as for ever (rxe_comp.c): a path that is cut, or
  *		a peer's GID that has moved, would never be noticed.
  * @traffic_class, @service_level: of the queue pairs [0]
  */
 struct mrg_transfer_opts {
 	size_t size;
+	uint64_t slice;
+	uint32_t flags;
 	uint32_t port;
 	uint32_t gid_index;
 	uint32_t lanes;
 	uint32_t depth;
-	uint64_t slice;
 	uint32_t max_ops;
 	uint32_t handshake_ms;
 	uint32_t remake_ms;
 	uint32_t grace_ms;
-	uint32_t repeats;
+	uint32_t tries;
 	uint32_t timeout;
-	uint32_t retry_count;
+	uint32_t packet_tries;
 	uint32_t traffic_class;
 	uint32_t service_level;
-	uint32_t reserved; /* 0 */
 };
 
 /**
@@ -150,9 +155,8 @@ MRG_API int mrg_ep_connect(struct mrg_transfer *transfer, const char *host, cons
  * mrg_ep_close() - close an endpoint; NULL is allowed
  *
  * Requests that are not done are cancelled, and the call waits until no network
- * card can write for them: opts.remake_ms at most.  Requests that nobody has
- * collected are freed with it; those that were must be freed before.  No other
- * thread may use either.
+ * card can write for them: opts.remake_ms at most.  All requests are freed with
+ * the endpoint.  No other thread may use it.
  */
 MRG_API void mrg_ep_close(struct mrg_ep *ep);
 
@@ -182,6 +186,7 @@ struct mrg_ep_stats {
 	uint64_t remade; /* lanes that broke and were made again */
 	uint32_t lanes;
 	uint32_t depth;
+	uint64_t reserved[4]; /* 0 */
 };
 /** mrg_ep_stats() - any thread */
 MRG_API void mrg_ep_stats(struct mrg_ep *ep, struct mrg_ep_stats *stats);
@@ -268,7 +273,6 @@ enum mrg_op_code { MRG_OP_READ, MRG_OP_WRITE };
  * @buffer:	a buffer of a registry instead, registered or held; the request
  *		holds it until it is done, so that unregistering waits
  * @device:	with @buffer: the registry's number of the endpoint's device
- * @reserved:	0
  */
 struct mrg_local {
 	const struct mrg_mr *mr;
@@ -276,7 +280,7 @@ struct mrg_local {
 	uint64_t length;
 	struct mrg_buffer *buffer;
 	uint32_t device;
-	uint32_t reserved;
+	uint32_t reserved[3]; /* 0 */
 };
 
 /**
@@ -295,6 +299,7 @@ struct mrg_op {
 	const struct mrg_local *local;
 	const struct mrg_remote *remote;
 	uint64_t remote_addr;
+	uint64_t reserved[2]; /* 0 */
 };
 
 #define MRG_SUBMIT_WAIT (1u << 0) /* wait for room, until the deadline */
@@ -318,11 +323,16 @@ struct mrg_submit_opts {
  * @ops: copied with the ranges they point to
  * @count: 1 to opts.max_ops
  * @opts: NULL for defaults
- * @request: OUT, until mrg_request_free(); NULL where struct mrg_done is enough
+ * @request: OUT, the batch's number, until mrg_request_free(); NULL if struct
+ *	mrg_done is enough
  *
  * Operations have no order among them, within a batch and between batches.  A
  * part of a batch that failed on its way is repeated, so bytes may be moved
  * more than once until it is done; never afterwards.
+ *
+ * A request is known by a number, which is never 0, and which the process does
+ * not use again.  Calls that take one fail with -ESTALE if it was freed, or is
+ * not one of the endpoint.
  *
  * Work goes on in mrg_submit(), mrg_poll() and mrg_wait().  Memory, keys and
  * @remote must stay until the request is done.
@@ -330,23 +340,25 @@ struct mrg_submit_opts {
  * Return: 0, or
  * -EAGAIN: opts.max_ops are on their way: poll, or use MRG_SUBMIT_WAIT; with
  *	it, no room came before the deadline
- * -EINVAL: no operation, an unknown one or flag, an empty range
+ * -EINVAL: no operation, an unknown one or flag, an empty range, a reserved word
  * -ERANGE: bytes outside of their buffer; mrg_transfer_last_error() says which
  * -ESTALE: the peer has revoked the buffer
  * -EBUSY: a buffer of this side is being unregistered
  * -ENOPROTOOPT: it is not registered for verbs on that device
- * -E2BIG: more than opts.max_ops;  -ENOMEM
+ * -E2BIG: more than opts.max_ops;  -ENOMEM, also with 16,777,216 requests that
+ *	are not freed
  * -EOPNOTSUPP: READ, and one of the devices takes none
  * or what mrg_ep_status() says.  Any thread; two endpoints share no lock.
  */
 MRG_API int mrg_submit(struct mrg_ep *ep, const struct mrg_op *ops, size_t count,
-		       const struct mrg_submit_opts *opts, struct mrg_request **request);
+		       const struct mrg_submit_opts *opts, uint64_t *request);
 
 /* A request that is done. */
 struct mrg_done {
-	struct mrg_request *request;
+	uint64_t request;
 	void *user;
 	int status; /* 0 or -errno, see struct mrg_result */
+	uint32_t reserved[3]; /* 0 */
 };
 
 /**
@@ -364,22 +376,28 @@ MRG_API int mrg_poll(struct mrg_ep *ep, struct mrg_done *done, int cap);
  *
  * A request that is waited for is not handed out by mrg_poll() as well.
  *
- * Return: 0, done (look at mrg_request_result()); -EAGAIN.  Any thread, one a
- * request.
+ * Return: 0, done (look at mrg_request_result()); -EAGAIN; -ESTALE.  Any thread,
+ * one a request.
  */
-MRG_API int mrg_wait(struct mrg_request *request, int timeout_ms);
+MRG_API int mrg_wait(struct mrg_ep *ep, uint64_t request, int timeout_ms);
 
 /**
  * mrg_cancel() - end a request early
  *
  * It is done, with -ECANCELED, when no network card can write for it any more:
  * bounded by opts.grace_ms and opts.remake_ms.  One that is done stays as it
- * is.  Any thread.
+ * is.
+ *
+ * Return: 0; -ESTALE.  Any thread.
  */
-MRG_API void mrg_cancel(struct mrg_request *request);
+MRG_API int mrg_cancel(struct mrg_ep *ep, uint64_t request);
 
-/** mrg_request_free() - the request must be done; NULL is allowed */
-MRG_API void mrg_request_free(struct mrg_request *request);
+/**
+ * mrg_request_free() - forget a request that is done
+ *
+ * Return: 0; -EAGAIN (not done); -ESTALE.  Any thread.
+ */
+MRG_API int mrg_request_free(struct mrg_ep *ep, uint64_t request);
 
 enum mrg_side {
 	MRG_SIDE_NONE, /* no fault of either */
@@ -398,9 +416,9 @@ enum mrg_side {
  *		does not let us), -EREMOTEIO, -EHOSTUNREACH (no answer on the
  *		path), -EIO (device), -ETIMEDOUT (deadline), -ECANCELED,
  *		-ESTALE (revoked), or the endpoint's (mrg_ep_status())
- * @side:	whose fault
+ * @side:	the side at fault
  * @op:		index of the operation concerned
- * @wc_status:	enum ibv_wc_status, 0 where no completion told
+ * @wc_status:	enum ibv_wc_status, 0 if no completion carried it
  * @vendor:	the completion's vendor_err
  * @addr, @length: the range concerned: wire address of @side's range
  * @key:	its lkey or rkey
@@ -419,12 +437,17 @@ struct mrg_result {
 	uint32_t flags;
 	uint32_t repeated; /* slices that were repeated */
 	uint64_t bytes;
+	uint64_t reserved[2]; /* 0 */
 };
 
-/** mrg_request_result() - of a request that is done */
-MRG_API void mrg_request_result(const struct mrg_request *request, struct mrg_result *result);
-/** mrg_request_error() - the same in words; @error->code is the status */
-MRG_API void mrg_request_error(const struct mrg_request *request, struct mrg_error *error);
+/**
+ * mrg_request_result() - how a request that is done ended
+ *
+ * Return: 0; -EAGAIN (not done); -ESTALE.  Any thread.
+ */
+MRG_API int mrg_request_result(struct mrg_ep *ep, uint64_t request, struct mrg_result *result);
+/** mrg_request_error() - the same in words; @error->code is the status.  Return: the same */
+MRG_API int mrg_request_error(struct mrg_ep *ep, uint64_t request, struct mrg_error *error);
 
 /**
  * mrg_ep_fd() - a file descriptor for poll(2) and epoll(7)

@@ -54,7 +54,11 @@ static void batch(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r
 static void ranges(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
 {
 	struct mrg_local parts[40];
-	struct mrg_op op = { MRG_OP_WRITE, 40, parts, r->remote, (uintptr_t)r->bytes + 11 };
+	struct mrg_op op = { .code = MRG_OP_WRITE,
+			     .local_count = 40,
+			     .local = parts,
+			     .remote = r->remote,
+			     .remote_addr = (uintptr_t)r->bytes + 11 };
 	uint64_t wrong = 0;
 	unsigned char *at;
 
@@ -82,7 +86,7 @@ static void bad_key(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer 
 					.wire = (uintptr_t)r->bytes,
 					.rkey = 0x00bad100 };
 	struct mrg_submit_opts opts = { .size = sizeof(opts) };
-	struct mrg_request *good[8], *bad;
+	uint64_t good[8], bad;
 	struct mrg_remote *stale;
 	struct mrg_local parts[9];
 	struct mrg_result result;
@@ -98,14 +102,14 @@ static void bad_key(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer 
 		failed += mrg_submit(p->ep, &op, 1, &opts,
 				     i == 4 ? &bad : &good[i > 4 ? i - 1 : i]) != 0;
 	}
-	failed += mrg_wait(bad, KIT_WAIT_MS) != 0;
-	mrg_request_result(bad, &result);
-	mrg_request_free(bad);
+	failed += mrg_wait(p->ep, bad, KIT_WAIT_MS) != 0;
+	mrg_request_result(p->ep, bad, &result);
+	mrg_request_free(p->ep, bad);
 	ok(!failed && result.status == -EACCES && result.side == MRG_SIDE_REMOTE &&
 		   result.key == piece.rkey,
 	   "a key that the peer does not have is named, with its side");
 	for (int i = 0; i < 8; i++)
-		failed += kit_finish(good[i], KIT_WAIT_MS) != 0;
+		failed += kit_finish(p->ep, good[i], KIT_WAIT_MS) != 0;
 	ok(!failed, "requests before and behind it are carried out");
 	mrg_remote_free(stale);
 }
@@ -127,7 +131,7 @@ static void sleeping(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer
 				bail("a sleeper was not woken");
 		}
 		good += done.status == 0;
-		mrg_request_free(done.request);
+		mrg_request_free(p->ep, done.request);
 	}
 	ok(good == 200, "the descriptor wakes a sleeper, 200 times");
 }
@@ -140,10 +144,14 @@ static void registered(struct kit_pair *p, struct kit_buffer *r)
 		.size = sizeof(opts), .ctx = p->a.ctx, .devices = &device, .device_count = 1
 	};
 	struct mrg_local part = { .length = MIB };
-	struct mrg_op op = { MRG_OP_WRITE, 1, &part, r->remote, (uintptr_t)r->bytes };
+	struct mrg_op op = { .code = MRG_OP_WRITE,
+			     .local_count = 1,
+			     .local = &part,
+			     .remote = r->remote,
+			     .remote_addr = (uintptr_t)r->bytes };
 	unsigned char *bytes = aligned_alloc(4096, MIB);
 	struct mrg_registry *registry;
-	struct mrg_request *request;
+	uint64_t request;
 	int busy;
 
 	if (mrg_registry_open(&registry, &opts) ||
@@ -157,7 +165,7 @@ static void registered(struct kit_pair *p, struct kit_buffer *r)
 	busy = mrg_buffer_unregister(part.buffer, 0);
 	run_command("ip link set rxb up");
 	ok(busy == -EBUSY, "a registry's buffer is not unregistered while it is moved");
-	ok(!kit_finish(request, KIT_WAIT_MS) && !kit_wrong(r->bytes, MIB, 31),
+	ok(!kit_finish(p->ep, request, KIT_WAIT_MS) && !kit_wrong(r->bytes, MIB, 31),
 	   "its transfer ends well");
 	ok(!mrg_buffer_unregister(part.buffer, 0) && !mrg_registry_close(registry),
 	   "and then it is");
@@ -169,7 +177,7 @@ static void port_down(struct kit_pair *p, struct kit_buffer *l, struct kit_buffe
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .deadline_ms = 300 };
 	struct mrg_local part;
 	struct mrg_op op = kit_op(MRG_OP_WRITE, &part, l, 0, r, 0, MIB);
-	struct mrg_request *late, *patient;
+	uint64_t late, patient;
 	struct mrg_ep_stats stats;
 	double from;
 
@@ -180,8 +188,9 @@ static void port_down(struct kit_pair *p, struct kit_buffer *l, struct kit_buffe
 		bail("mrg_submit");
 	usleep(700000);
 	run_command("ip link set rxb up");
-	ok(kit_finish(late, KIT_WAIT_MS) == -ETIMEDOUT, "with the port down a deadline is kept");
-	ok(!kit_finish(patient, KIT_WAIT_MS) && !kit_wrong(r->bytes, MIB, 77),
+	ok(kit_finish(p->ep, late, KIT_WAIT_MS) == -ETIMEDOUT,
+	   "with the port down a deadline is kept");
+	ok(!kit_finish(p->ep, patient, KIT_WAIT_MS) && !kit_wrong(r->bytes, MIB, 77),
 	   "with the port up again the other request is carried out");
 	mrg_ep_stats(p->ep, &stats);
 	printf("# %.1f s, %llu lanes re-made, %llu slices repeated\n", kit_now() - from,
@@ -193,7 +202,7 @@ static void port_down(struct kit_pair *p, struct kit_buffer *l, struct kit_buffe
 static void local_fault(struct kit_pair *p, struct kit_buffer *l, struct kit_buffer *r)
 {
 	struct mrg_reg_opts opts = { .size = sizeof(opts) };
-	struct mrg_request *bad, *good;
+	uint64_t bad, good;
 	struct mrg_result result;
 	struct kit_buffer sealed = { .length = MIB };
 	struct mrg_local parts[2];
@@ -207,15 +216,15 @@ static void local_fault(struct kit_pair *p, struct kit_buffer *l, struct kit_buf
 		bail("mrg_submit");
 	op = kit_op(MRG_OP_WRITE, &parts[1], l, 0, r, 8192, 5000);
 	kit_fill(l->bytes, 5000, 21);
-	if (mrg_submit(p->ep, &op, 1, NULL, &good) || mrg_wait(bad, KIT_WAIT_MS))
+	if (mrg_submit(p->ep, &op, 1, NULL, &good) || mrg_wait(p->ep, bad, KIT_WAIT_MS))
 		bail("a request did not end");
-	mrg_request_result(bad, &result);
-	mrg_request_free(bad);
+	mrg_request_result(p->ep, bad, &result);
+	mrg_request_free(p->ep, bad);
 	printf("# status %d, side %d, completion %u\n", result.status, (int)result.side,
 	       result.wc_status);
 	ok(result.status == -EFAULT && result.side == MRG_SIDE_LOCAL,
 	   "what this side's device refuses is told as this side's fault");
-	ok(!kit_finish(good, KIT_WAIT_MS) && !kit_wrong(r->bytes + 8192, 5000, 21),
+	ok(!kit_finish(p->ep, good, KIT_WAIT_MS) && !kit_wrong(r->bytes + 8192, 5000, 21),
 	   "and its neighbour is carried out");
 	if (mrg_dereg(sealed.mr))
 		bail("deregistration");
@@ -249,7 +258,7 @@ static void gid_moves(struct kit_pair *p, struct kit_buffer *l, struct kit_buffe
 {
 	struct mrg_local part;
 	struct mrg_op op = kit_op(MRG_OP_WRITE, &part, l, 1, r, 2, MIB);
-	struct mrg_request *request;
+	uint64_t request;
 	int before = index_of_b(p), after;
 	bool gone;
 
@@ -263,7 +272,7 @@ static void gid_moves(struct kit_pair *p, struct kit_buffer *l, struct kit_buffe
 	after = index_of_b(p);
 	printf("# index %d, then %d\n", before, after);
 	ok(gone && after != before, "the peer's GID goes, and comes back at another index");
-	ok(!kit_finish(request, KIT_WAIT_MS) && !kit_wrong(r->bytes + 2, MIB, 23),
+	ok(!kit_finish(p->ep, request, KIT_WAIT_MS) && !kit_wrong(r->bytes + 2, MIB, 23),
 	   "what was submitted meanwhile is carried out");
 	kit_fill(r->bytes + 1, MIB, 24);
 	op = kit_op(MRG_OP_WRITE, &part, r, 1, l, 2, MIB);
@@ -295,7 +304,11 @@ static void victim(const char *port)
 	if (mrg_remote_make(addr, &piece, 1, 0, &remote))
 		_exit(1);
 	part = (struct mrg_local){ .mr = l.mr, .addr = (uintptr_t)l.bytes, .length = MIB };
-	op = (struct mrg_op){ MRG_OP_WRITE, 1, &part, remote, addr };
+	op = (struct mrg_op){ .code = MRG_OP_WRITE,
+			      .local_count = 1,
+			      .local = &part,
+			      .remote = remote,
+			      .remote_addr = addr };
 	mrg_ep_send(ep, "go", 2);
 	for (;;)
 		kit_move(ep, &op, 1);

@@ -420,7 +420,9 @@ static uint32_t lonely_index(void)
 
 static void no_route(void)
 {
-	struct mrg_transfer_opts opts = { .size = sizeof(opts), .gid_index = lonely_index() + 1 };
+	struct mrg_transfer_opts opts = { .size = sizeof(opts),
+					  .flags = MRG_TRANSFER_GID_INDEX,
+					  .gid_index = lonely_index() };
 	struct mrg_transfer *transfer;
 	struct mrg_gid_choice choice;
 	struct mrg_error error;
@@ -501,7 +503,7 @@ static void blink(void)
 {
 	struct mrg_local part;
 	struct mrg_op op = kit_op(MRG_OP_WRITE, &part, &mine, 0, &theirs, 1, 2 * MIB);
-	struct mrg_request *request;
+	uint64_t request;
 	struct mrg_ep_stats stats;
 
 	kit_fill(mine.bytes, 2 * MIB, 51);
@@ -509,7 +511,7 @@ static void blink(void)
 	usleep(100000);
 	if (mrg_submit(ep, &op, 1, NULL, &request))
 		bail("mrg_submit");
-	ok(!kit_finish(request, KIT_WAIT_MS) && !ask_bytes(ORDER_COMPARE, 1, 2 * MIB, 51),
+	ok(!kit_finish(ep, request, KIT_WAIT_MS) && !ask_bytes(ORDER_COMPARE, 1, 2 * MIB, 51),
 	   "a link that is down for 2 s costs no byte");
 	mrg_ep_stats(ep, &stats);
 	printf("# %llu lanes re-made, %llu slices repeated\n", (unsigned long long)stats.remade,
@@ -611,7 +613,7 @@ static void gone(struct mrg_transfer *impatient, struct mrg_listener *listener)
 static void run_a(void)
 {
 	struct mrg_transfer_opts hasty = {
-		.size = sizeof(hasty), .handshake_ms = 2000, .remake_ms = 3000, .retry_count = 4
+		.size = sizeof(hasty), .handshake_ms = 2000, .remake_ms = 3000, .packet_tries = 4
 	};
 	struct mrg_listener *listener, *own;
 	struct mrg_transfer *impatient;

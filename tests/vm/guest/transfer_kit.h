@@ -207,38 +207,42 @@ static inline struct mrg_op kit_op(enum mrg_op_code code, struct mrg_local *part
 	*part = (struct mrg_local){ .mr = local->mr,
 				    .addr = (uintptr_t)local->bytes + at,
 				    .length = length };
-	return (struct mrg_op){ code, 1, part, remote->remote, (uintptr_t)remote->bytes + there };
+	return (struct mrg_op){ .code = code,
+				.local_count = 1,
+				.local = part,
+				.remote = remote->remote,
+				.remote_addr = (uintptr_t)remote->bytes + there };
 }
 
 /* Return: the request's status, or -EAGAIN where it did not end. */
-static inline int kit_finish(struct mrg_request *request, int timeout_ms)
+static inline int kit_finish(struct mrg_ep *ep, uint64_t request, int timeout_ms)
 {
 	struct mrg_result result;
 	struct mrg_error error;
-	int ret = mrg_wait(request, timeout_ms);
+	int ret = mrg_wait(ep, request, timeout_ms);
 
 	if (ret) {
 		printf("# not done after %d ms\n", timeout_ms);
 		return ret;
 	}
-	mrg_request_result(request, &result);
+	mrg_request_result(ep, request, &result);
 	if (result.status) {
-		mrg_request_error(request, &error);
+		mrg_request_error(ep, request, &error);
 		printf("# %s\n", error.cause);
 	}
-	mrg_request_free(request);
+	mrg_request_free(ep, request);
 	return result.status;
 }
 
 static inline int kit_move(struct mrg_ep *ep, const struct mrg_op *ops, size_t count)
 {
 	struct mrg_submit_opts opts = { .size = sizeof(opts), .flags = MRG_SUBMIT_WAIT };
-	struct mrg_request *request;
+	uint64_t request;
 	int ret = mrg_submit(ep, ops, count, &opts, &request);
 	struct mrg_error error;
 
 	if (!ret)
-		return kit_finish(request, KIT_WAIT_MS);
+		return kit_finish(ep, request, KIT_WAIT_MS);
 	if (mrg_ep_status(ep, &error) < 0)
 		printf("# the endpoint: %s\n", error.cause);
 	return ret;

@@ -160,8 +160,12 @@ static void submit_part(struct worker *w, size_t n, size_t from, size_t to)
 		const struct move *m = &w->moves[i];
 		uint32_t count = cut_local(w, m, parts[i - from]);
 
-		ops[i - from] = (struct mrg_op){ m->code, count, parts[i - from], w->theirs->remote,
-						 (uintptr_t)w->theirs->bytes + m->there };
+		ops[i - from] =
+			(struct mrg_op){ .code = m->code,
+					 .local_count = count,
+					 .local = parts[i - from],
+					 .remote = w->theirs->remote,
+					 .remote_addr = (uintptr_t)w->theirs->bytes + m->there };
 		w->totals[n] += m->length;
 	}
 	if (mrg_submit(w->ep, ops, to - from, &opts, NULL))
@@ -193,7 +197,7 @@ static void tally(struct worker *w, const struct mrg_done *done, size_t requests
 	uint64_t n = (uintptr_t)done->user - w->first;
 	struct mrg_result result;
 
-	mrg_request_result(done->request, &result);
+	mrg_request_result(w->ep, done->request, &result);
 	w->failed += done->status != 0;
 	if (n >= requests) {
 		w->strange++; /* of another round, or of none */
@@ -218,7 +222,7 @@ static int collect_some(struct worker *w, size_t requests)
 			w->injury = UNHURT;
 			tally(w, &done[i], requests);
 		}
-		mrg_request_free(done[i].request);
+		mrg_request_free(w->ep, done[i].request);
 	}
 	if (!n && !mrg_ep_arm(w->ep))
 		poll(&fd, 1, 100);
@@ -411,7 +415,7 @@ static bool passer_by(uint64_t seed)
 	struct kit_buffer mine;
 	struct mrg_local part;
 	struct mrg_ep *ep = kit_connect(&pair.a, pair.port), *peer;
-	struct mrg_request *request;
+	uint64_t request;
 	uint64_t spare = (uint64_t)WORKERS * AREA, length = 100001 + seed % 900000;
 	struct mrg_op op;
 	bool good;
@@ -421,7 +425,7 @@ static bool passer_by(uint64_t seed)
 	kit_buffer_make(&mine, &pair.a, MIB, 65536);
 	op = kit_op(MRG_OP_WRITE, &part, &mine, 3, &r, spare + 5, length);
 	kit_fill(mine.bytes + 3, length, seed);
-	good = !mrg_submit(ep, &op, 1, NULL, &request) && !kit_finish(request, PATIENCE_MS) &&
+	good = !mrg_submit(ep, &op, 1, NULL, &request) && !kit_finish(ep, request, PATIENCE_MS) &&
 	       !kit_wrong(r.bytes + spare + 5, length, seed);
 	mrg_ep_close(ep);
 	mrg_ep_close(peer);

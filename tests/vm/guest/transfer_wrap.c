@@ -44,7 +44,11 @@ static int move_block(enum mrg_op_code code, const struct mrg_remote *remote, ui
 	struct mrg_local part = { .mr = bounce.mr,
 				  .addr = (uintptr_t)bounce.bytes,
 				  .length = BLOCK };
-	struct mrg_op op = { code, 1, &part, remote, IOVA + place(i) };
+	struct mrg_op op = { .code = code,
+			     .local_count = 1,
+			     .local = &part,
+			     .remote = remote,
+			     .remote_addr = IOVA + place(i) };
 
 	return kit_move(ep, &op, 1);
 }
@@ -110,8 +114,11 @@ static void local_side(const char *name, struct mrg_mr *mr)
 
 	for (uint64_t i = 0; i < BLOCKS; i++) {
 		struct mrg_local part = { .mr = mr, .addr = IOVA + place(i), .length = BLOCK };
-		struct mrg_op op = { MRG_OP_READ, 1, &part, bounce.remote,
-				     (uintptr_t)bounce.bytes };
+		struct mrg_op op = { .code = MRG_OP_READ,
+				     .local_count = 1,
+				     .local = &part,
+				     .remote = bounce.remote,
+				     .remote_addr = (uintptr_t)bounce.bytes };
 
 		kit_fill(bounce.bytes, BLOCK, i * BLOCK + 7);
 		failed += kit_move(peer, &op, 1) != 0;
@@ -120,8 +127,11 @@ static void local_side(const char *name, struct mrg_mr *mr)
 		written += kit_wrong(truth + place(i), BLOCK, i * BLOCK + 7);
 	for (uint64_t i = 0; i < BLOCKS; i++) {
 		struct mrg_local part = { .mr = mr, .addr = IOVA + place(i), .length = BLOCK };
-		struct mrg_op op = { MRG_OP_WRITE, 1, &part, bounce.remote,
-				     (uintptr_t)bounce.bytes };
+		struct mrg_op op = { .code = MRG_OP_WRITE,
+				     .local_count = 1,
+				     .local = &part,
+				     .remote = bounce.remote,
+				     .remote_addr = (uintptr_t)bounce.bytes };
 
 		failed += kit_move(peer, &op, 1) != 0;
 		fetched += kit_wrong(bounce.bytes, BLOCK, i * BLOCK + 7);
@@ -137,7 +147,11 @@ static void across(struct mrg_mr *mr)
 	struct mrg_local part = { .mr = bounce.mr,
 				  .addr = (uintptr_t)bounce.bytes,
 				  .length = 6 * MIB };
-	struct mrg_op op = { MRG_OP_WRITE, 1, &part, remote, IOVA + at };
+	struct mrg_op op = { .code = MRG_OP_WRITE,
+			     .local_count = 1,
+			     .local = &part,
+			     .remote = remote,
+			     .remote_addr = IOVA + at };
 
 	kit_fill(bounce.bytes, 6 * MIB, 3);
 	ok(!kit_move(ep, &op, 1), "a transfer over the border of 4 GiB ends well");
