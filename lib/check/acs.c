@@ -2,7 +2,7 @@
 /*
  * ACS redirection on a bridge between NIC and GPU sends their traffic up to
  * the root complex: slow, or stopped by an IOMMU.  Bits elsewhere do not
- * matter, and the register is for root's eyes.
+ * matter, and only root can read the register.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct found {
 	struct check_ctx *ctx;
 	char bridge[64];
 	unsigned int control;
-	int unseen; /* -errno of a bridge that was not to be read */
+	int unreadable; /* -errno of a bridge that could not be read */
 };
 
 static unsigned int le32(const unsigned char *p)
@@ -41,7 +41,7 @@ static bool is_pcie(const unsigned char config[256])
 	return false;
 }
 
-/* Offset of an extended capability; 0: it has none; -EACCES, -ENODATA: not to be seen. */
+/* Offset of an extended capability; 0: it has none; -EACCES, -ENODATA: not readable. */
 static int find_cap(struct check_ctx *ctx, const char *dir, unsigned int id, unsigned char *config,
 		    ssize_t *len)
 {
@@ -53,7 +53,7 @@ static int find_cap(struct check_ctx *ctx, const char *dir, unsigned int id, uns
 	if (*len < 0)
 		return (int)*len;
 	if (*len <= 64)
-		return -EACCES; /* what others than root get */
+		return -EACCES; /* others than root get 64 bytes */
 	if (*len < CONFIG_HEAD + 4)
 		return is_pcie(config) ? -ENODATA : 0;
 	/* The chain has at most one capability every 4 bytes, so it ends. */
@@ -77,7 +77,7 @@ static int look(void *arg, const char *bridge)
 
 	/* One behind it may redirect, and be readable. */
 	if (at < 0)
-		f->unseen = at;
+		f->unreadable = at;
 	if (at <= 0)
 		return 0;
 	f->control = config[at + 6] | config[at + 7] << 8;
@@ -100,56 +100,40 @@ static const char *ats_of(struct check_ctx *ctx, const struct check_pci *pci)
 	return config[at + 7] & 0x80 ? "ATS on" : "ATS off";
 }
 
-static void judge(struct check_ctx *ctx, const struct check_rdma *r, const struct check_pci *gpu)
+static void add_unreadable(struct check_ctx *ctx, const char *subject, int why)
 {
+	bool short_space = why == -ENODATA;
+
+	check_add(
+		ctx, MRG_CHECK_UNKNOWN, subject,
+		"Whether ACS redirects their traffic is not known.",
+		short_space ?
+			"Look where the whole space is visible: on the hypervisor, or with ECAM enabled." :
+			"Run as root.",
+		"PCI configuration space: %s",
+		short_space ? "only its first 256 bytes are visible" : check_why(why));
+}
+
+bool check_acs(struct check_ctx *ctx, const struct check_rdma *r)
+{
+	const struct check_pci *gpu = check_nearest_gpu(&ctx->host, r);
 	struct found f = { .ctx = ctx };
-	char subject[96], evidence[256];
-	bool redirects = check_pair_for_each_bridge(&r->pci, gpu, look, &f);
+	char subject[96];
 
+	if (!gpu)
+		return false;
 	snprintf(subject, sizeof(subject), "%.40s-%s", r->name, gpu->addr);
-	if (redirects) {
-		snprintf(evidence, sizeof(evidence), "bridge %s has ACS control 0x%x; NIC: %s",
-			 f.bridge, f.control, ats_of(ctx, &r->pci));
+	if (check_pair_for_each_bridge(&r->pci, gpu, look, &f))
 		check_add(
-			ctx, MRG_CHECK_WARN, subject, evidence,
-			"ACS sends NIC-GPU traffic through the root complex: slow, or it hangs.",
-			"Clear the redirect bits (setpci -s BRIDGE ECAP_ACS+6.w=0), or turn ACS off in the firmware.");
-		return;
-	}
-	if (f.unseen) {
-		snprintf(evidence, sizeof(evidence), "PCI configuration space: %s",
-			 f.unseen == -ENODATA ? "only its first 256 bytes are visible" :
-						check_why(f.unseen));
-		check_add(
-			ctx, MRG_CHECK_UNKNOWN, subject, evidence,
-			"Whether ACS redirects their traffic was not seen.",
-			f.unseen == -ENODATA ?
-				"Look where the whole space is visible: on the hypervisor, or with ECAM enabled." :
-				"Run as root.");
-		return;
-	}
-	snprintf(evidence, sizeof(evidence), "no bridge between them redirects; NIC: %s",
-		 ats_of(ctx, &r->pci));
-	check_add(ctx, MRG_CHECK_OK, subject, evidence, "ACS does not stand between NIC and GPU.",
-		  "");
+			ctx, MRG_CHECK_WARN, subject,
+			"ACS sends NIC-GPU traffic through the root complex: it is slow, or it hangs.",
+			"Clear the redirect bits (setpci -s BRIDGE ECAP_ACS+6.w=0), or turn ACS off in the firmware.",
+			"bridge %s has ACS control 0x%x; NIC: %s", f.bridge, f.control,
+			ats_of(ctx, &r->pci));
+	else if (f.unreadable)
+		add_unreadable(ctx, subject, f.unreadable);
+	else
+		check_add(ctx, MRG_CHECK_OK, subject, "ACS does not stand between NIC and GPU.", "",
+			  "no bridge between them redirects; NIC: %s", ats_of(ctx, &r->pci));
+	return true;
 }
-
-static void run(struct check_ctx *ctx)
-{
-	size_t said = 0;
-
-	for (size_t i = 0; i < ctx->host.rdma_count; i++) {
-		const struct check_rdma *r = &ctx->host.rdma[i];
-		const struct check_pci *gpu = r->has_pci ? pair_nearest_gpu(&ctx->host, &r->pci) :
-							   NULL;
-
-		if (!gpu || (ctx->opts->device && strcmp(ctx->opts->device, r->name)))
-			continue;
-		judge(ctx, r, gpu);
-		said++;
-	}
-	if (!said)
-		check_add(ctx, MRG_CHECK_SKIP, "", "no pair of RDMA device and GPU on PCI", "", "");
-}
-
-const struct check_item mrg_check_acs = { "acs", run };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* GPU memory is seen by a NIC through the GPU's BAR 1 (2 on AMD: BAR 0). */
+/* A NIC reaches GPU memory through the GPU's BAR 1 (on AMD BAR 0). */
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,8 +23,9 @@ static uint64_t bar_size(const char *text, int n)
 
 static void judge(struct check_ctx *ctx, const struct check_pci *gpu)
 {
-	char path[PATH_MAX], text[2048], evidence[160];
+	char path[PATH_MAX], text[2048];
 	int bar = gpu->vendor == VENDOR_NVIDIA ? 1 : 0;
+	bool small;
 	uint64_t size;
 	ssize_t n;
 
@@ -32,33 +33,28 @@ static void judge(struct check_ctx *ctx, const struct check_pci *gpu)
 	n = mrg_tree_read(ctx->tree, path, text, sizeof(text));
 	size = n > 0 ? bar_size(text, bar) : 0;
 	if (!size) {
-		snprintf(evidence, sizeof(evidence), "resource: %s",
-			 n < 0 ? check_why((int)n) : "no such BAR");
-		check_add(ctx, MRG_CHECK_UNKNOWN, gpu->addr, evidence,
-			  "The window's size was not seen.", "");
+		check_add(ctx, MRG_CHECK_UNKNOWN, gpu->addr, "The window's size is not known.", "",
+			  "resource: %s", n < 0 ? check_why((int)n) : "no such BAR");
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "BAR %d is %" PRIu64 " MiB (resource)", bar,
-		 size >> 20);
-	if (size <= 256u << 20)
-		check_add(ctx, MRG_CHECK_WARN, gpu->addr, evidence,
-			  "Only this much GPU memory can be registered at a time.",
-			  "Turn on resizable BAR and above-4G decoding in the firmware.");
-	else
-		check_add(ctx, MRG_CHECK_OK, gpu->addr, evidence, "The window is a large one.", "");
+	small = size <= 256u << 20;
+	check_add(ctx, small ? MRG_CHECK_WARN : MRG_CHECK_OK, gpu->addr,
+		  small ? "Only this much GPU memory can be registered at a time." :
+			  "The window is a large one.",
+		  small ? "Turn on resizable BAR and above-4G decoding in the firmware." : "",
+		  "BAR %d is %" PRIu64 " MiB (resource)", bar, size >> 20);
 }
 
-static void run(struct check_ctx *ctx)
+void check_bar1(struct check_ctx *ctx)
 {
 	if (ctx->host.coherent) {
-		check_add(ctx, MRG_CHECK_SKIP, "", "coherent platform",
-			  "GPU memory is reached by bus addresses, not through a BAR.", "");
+		check_add(ctx, MRG_CHECK_SKIP, "",
+			  "A NIC reaches GPU memory by bus addresses, not through a BAR.", "",
+			  "coherent platform");
 		return;
 	}
 	for (size_t i = 0; i < ctx->host.gpu_count; i++)
 		judge(ctx, &ctx->host.gpus[i]);
 	if (!ctx->host.gpu_count)
-		check_add(ctx, MRG_CHECK_SKIP, "", "no NVIDIA or AMD GPU", "", "");
+		check_add(ctx, MRG_CHECK_SKIP, "", "", "", "no NVIDIA or AMD GPU");
 }
-
-const struct check_item mrg_check_bar1 = { "bar1", run };

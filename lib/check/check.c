@@ -3,125 +3,92 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/check.h"
 #include "base/opts.h"
-#include "base/text.h"
+#include "check/report.h"
 
-struct mrg_check_report {
-	struct mrg_check_result *results;
-	size_t count, cap;
-	bool out_of_memory;
+/*
+ * In the order of the report: what corrupts data first.  A check looks at the
+ * host once, or at each RDMA device; @nothing is the evidence where there was no
+ * device that it applies to.
+ */
+static const struct check {
+	const char *id;
+	void (*host)(struct check_ctx *ctx);
+	bool (*device)(struct check_ctx *ctx, const struct check_rdma *rdma);
+	const char *nothing;
+} checks[] = {
+	{ "walk", .host = check_walk },
+	{ "vendor-stack", .host = check_vendor_stack },
+	{ "device-pages", .device = check_device_pages,
+	  .nothing = "/sys/class/infiniband: no device" },
+	{ "page-size", .host = check_page_size },
+	{ "rdma-core", .host = check_rdma_core },
+	{ "dmabuf", .host = check_dmabuf },
+	{ "peermem", .host = check_peermem },
+	{ "platform", .host = check_platform },
+	{ "iommu", .device = check_iommu, .nothing = "no RDMA device on PCI" },
+	{ "acs", .device = check_acs, .nothing = "no pair of RDMA device and GPU on PCI" },
+	{ "pci-path", .device = check_pci_path,
+	  .nothing = "no pair of RDMA device and GPU on PCI" },
+	{ "bar1", .host = check_bar1 },
+	{ "data-direct", .host = check_data_direct },
+	{ "fork", .host = check_fork },
+	{ "map-count", .host = check_map_count },
+	{ "memlock", .host = check_memlock },
+	{ "fds", .host = check_fds },
+	{ "gid", .device = check_gid, .nothing = "no RDMA device" },
+	{ "subnet", .host = check_subnet },
+	{ "mtu", .device = check_mtu, .nothing = "no RDMA device with a network device" },
+	{ "module", .host = check_module },
+	{ "tested", .host = check_tested },
 };
 
-/* In the order of the report: what corrupts data first. */
-static const struct check_item *const checks[] = {
-	&check_walk,	    &check_vendor_stack, &check_device_pages, &check_page_size,
-	&check_rdma_core,   &check_dmabuf,	 &check_peermem,      &check_platform,
-	&mrg_check_iommu,   &mrg_check_acs,	 &mrg_check_pci_path, &mrg_check_bar1,
-	&check_data_direct, &check_fork,	 &check_map_count,    &check_memlock,
-	&check_fds,	    &check_gid,		 &check_subnet,	      &check_mtu,
-	&check_module,	    &check_tested,
-};
-
-static void put(char *to, size_t cap, const char *from)
+static bool is_asked_for(const struct check_ctx *ctx, const struct check_rdma *rdma)
 {
-	snprintf(to, cap, "%s", from ? from : "");
-	base_make_plain(to);
-}
-
-/* Where a check knows no better one. */
-static const char *remedy_for_unseen(const struct check_ctx *ctx)
-{
-	if (ctx->opts->root)
-		return "Record the host again, as root and with this version: mrguard check --dump DIR";
-	return "Run as root on the host itself, outside of containers.";
-}
-
-void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
-	       const char *evidence, const char *meaning, const char *remedy)
-{
-	struct mrg_check_report *report = ctx->report;
-	struct mrg_check_result *r;
-
-	if (report->count == report->cap) {
-		size_t cap = report->cap ? 2 * report->cap : 64;
-		void *more = realloc(report->results, cap * sizeof(*report->results));
-
-		if (!more) {
-			report->out_of_memory = true;
-			return;
-		}
-		report->results = more;
-		report->cap = cap;
-	}
-	r = &report->results[report->count++];
-	r->id = ctx->id;
-	r->verdict = verdict;
-	put(r->subject, sizeof(r->subject), subject);
-	put(r->evidence, sizeof(r->evidence), evidence);
-	put(r->meaning, sizeof(r->meaning), meaning);
-	if (verdict == MRG_CHECK_UNKNOWN && !(remedy && *remedy))
-		remedy = remedy_for_unseen(ctx);
-	put(r->remedy, sizeof(r->remedy), remedy);
-}
-
-char *check_buffer(struct check_ctx *ctx)
-{
-	char *text = malloc(HOST_TREE_MAX_FILE);
-
-	ctx->lost |= !text;
-	return text;
-}
-
-const char *check_why(int err)
-{
-	switch (err) {
-	case -EACCES:
-	case -EPERM:
-		return "needs root";
-	case -ENOENT:
-	case -ENOTDIR:
-		return "not there";
-	case -EINVAL:
-		return "not understood";
-	case -ELOOP:
-		return "links in a circle";
-	case -EBADF:
-		return "not a regular file";
-	default:
-		return strerror(err < 0 ? -err : err);
-	}
+	return !ctx->opts->device || !strcmp(ctx->opts->device, rdma->name);
 }
 
 static bool device_is_there(const struct check_ctx *ctx)
 {
-	if (!ctx->opts->device)
-		return true;
-	for (size_t i = 0; i < ctx->host.rdma_count; i++)
-		if (!strcmp(ctx->host.rdma[i].name, ctx->opts->device))
+	for (size_t i = 0; ctx->opts->device && i < ctx->host.rdma_count; i++)
+		if (is_asked_for(ctx, &ctx->host.rdma[i]))
 			return true;
-	return false;
+	return !ctx->opts->device;
+}
+
+static void run_devices(struct check_ctx *ctx, const struct check *check)
+{
+	bool applies = false;
+
+	for (size_t i = 0; i < ctx->host.rdma_count; i++)
+		if (is_asked_for(ctx, &ctx->host.rdma[i]))
+			applies |= check->device(ctx, &ctx->host.rdma[i]);
+	if (!applies)
+		check_add(ctx, MRG_CHECK_SKIP, "", "", "", "%s", check->nothing);
 }
 
 /*
  * What was lost for want of memory looks like what is not there, to a check and
- * to the facts that all rest on; so a check that lost anything has said nothing.
+ * to the facts that all rest on; so the lines of a check that lost anything are
+ * dropped.
  */
-static void run_check(struct check_ctx *ctx, const struct check_item *check, bool facts_lost)
+static void run_check(struct check_ctx *ctx, const struct check *check, bool facts_lost)
 {
 	size_t before = ctx->report->count;
 
 	ctx->id = check->id;
 	ctx->lost = facts_lost;
-	if (!facts_lost)
-		check->run(ctx);
+	if (!facts_lost && check->host)
+		check->host(ctx);
+	else if (!facts_lost)
+		run_devices(ctx, check);
 	if (!mrg_tree_lost(ctx->tree) && !ctx->lost)
 		return;
 	ctx->report->count = before;
 	check_add(
-		ctx, MRG_CHECK_UNKNOWN, "", "not read for want of memory",
-		"Something that this rests on was not seen.",
-		"Free memory, or raise this process's limit (ulimit -v, memory.max), and check again.");
+		ctx, MRG_CHECK_UNKNOWN, "", "This check could not read a fact that it rests on.",
+		"Free memory, or raise this process's limit (ulimit -v, memory.max), and check again.",
+		"not read for want of memory");
 }
 
 static bool read_facts(struct check_ctx *ctx)
@@ -148,7 +115,7 @@ int mrg_check_run(const struct mrg_check_opts *in, struct mrg_check_report **out
 	if (!rc && !facts_lost && !device_is_there(&ctx))
 		rc = -ENODEV;
 	for (size_t i = 0; !rc && i < sizeof(checks) / sizeof(*checks); i++)
-		run_check(&ctx, checks[i], facts_lost);
+		run_check(&ctx, &checks[i], facts_lost);
 	if (!rc && ctx.report->out_of_memory)
 		rc = -ENOMEM;
 	check_free_facts(&ctx.host);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a check sees, and how it reports.  Each check is one small file. */
+/* The facts that a check reads, and how it reports.  Each check is one small file. */
 #ifndef CHECK_CHECK_H
 #define CHECK_CHECK_H
 
@@ -11,6 +11,7 @@
 #include <mrguard/check.h>
 #include <mrguard/host.h>
 
+#include "base/error.h"
 #include "host/tree.h"
 
 #define CHECK_MAX_DEVICES 256
@@ -41,10 +42,10 @@ struct check_host {
 	unsigned long page_size;
 	bool vendor_core; /* ib_core is not the kernel's own */
 	char vendor_path[256];
-	bool modules_seen; /* /lib/modules of this kernel: not so in a container */
+	bool modules_visible; /* /lib/modules of this kernel; not so in a container */
 	bool coherent; /* GPU memory is on the CPU's bus (GH200, GB200) */
 	enum check_walk walk;
-	bool walk_seen; /* by the module; else by version, "likely" */
+	bool walk_asked; /* the module asked ib_core; else the version decides */
 	struct check_rdma *rdma;
 	size_t rdma_count;
 	struct check_pci *gpus;
@@ -56,30 +57,48 @@ struct check_ctx {
 	const struct mrg_check_opts *opts;
 	struct check_host host;
 	const char *id; /* of the check that runs */
-	bool lost; /* an answer, for want of memory */
+	bool lost; /* a fact, for want of memory */
 	struct mrg_check_report *report;
 };
 
-struct check_item {
-	const char *id;
-	void (*run)(struct check_ctx *ctx);
-};
-
-extern const struct check_item check_walk, check_vendor_stack, check_device_pages, check_platform,
-	mrg_check_acs, mrg_check_iommu, mrg_check_pci_path, mrg_check_bar1, check_data_direct,
-	check_dmabuf, check_peermem, check_fork, check_map_count, check_memlock, check_fds,
-	check_page_size, check_rdma_core, check_gid, check_subnet, check_mtu, check_module,
-	check_tested;
+/* One for each check, in a file of its name; the table of them is in check.c. */
+void check_walk(struct check_ctx *ctx);
+void check_vendor_stack(struct check_ctx *ctx);
+void check_page_size(struct check_ctx *ctx);
+void check_rdma_core(struct check_ctx *ctx);
+void check_dmabuf(struct check_ctx *ctx);
+void check_peermem(struct check_ctx *ctx);
+void check_platform(struct check_ctx *ctx);
+void check_bar1(struct check_ctx *ctx);
+void check_data_direct(struct check_ctx *ctx);
+void check_fork(struct check_ctx *ctx);
+void check_map_count(struct check_ctx *ctx);
+void check_memlock(struct check_ctx *ctx);
+void check_fds(struct check_ctx *ctx);
+void check_subnet(struct check_ctx *ctx);
+void check_module(struct check_ctx *ctx);
+void check_tested(struct check_ctx *ctx);
+/* And those of each RDMA device.  Return: whether the check applies to @rdma. */
+bool check_device_pages(struct check_ctx *ctx, const struct check_rdma *rdma);
+bool check_iommu(struct check_ctx *ctx, const struct check_rdma *rdma);
+bool check_acs(struct check_ctx *ctx, const struct check_rdma *rdma);
+bool check_pci_path(struct check_ctx *ctx, const struct check_rdma *rdma);
+bool check_gid(struct check_ctx *ctx, const struct check_rdma *rdma);
+bool check_mtu(struct check_ctx *ctx, const struct check_rdma *rdma);
 
 #define VENDOR_NVIDIA 0x10de
 #define VENDOR_AMD 0x1002
 #define VENDOR_MELLANOX 0x15b3
 
-/* Adds a line.  @evidence, @meaning and @remedy are copied. */
+/*
+ * Adds a line.  @meaning and @remedy are full sentences, or ""; the evidence is
+ * a value and where it stands.  All are copied.
+ */
 void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
-	       const char *evidence, const char *meaning, const char *remedy);
-/* Room for a file of HOST_TREE_MAX_FILE bytes, to be freed.  NULL: what the check
- * says is then replaced by "unknown", so no caller has to. */
+	       const char *meaning, const char *remedy, const char *evidence, ...)
+	BASE_PRINTF(6, 7);
+/* Room for a file of HOST_TREE_MAX_FILE bytes, to be freed.  NULL: the check's
+ * lines are then replaced by "unknown", so the check may add any. */
 char *check_buffer(struct check_ctx *ctx);
 /* "needs root", "not there" and the rest, in words. */
 const char *check_why(int err);

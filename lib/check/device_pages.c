@@ -19,7 +19,7 @@ static enum reach reach_of(const struct check_host *h, const struct check_rdma *
 {
 	if (!r->has_pci)
 		return NEVER; /* rxe and siw: no DMA addresses, no pages */
-	if (h->vendor_core || !h->modules_seen)
+	if (h->vendor_core || !h->modules_visible)
 		return NOT_KNOWN;
 	for (size_t i = 0; i < sizeof(small) / sizeof(*small); i++)
 		if (!strcmp(r->pci.driver, small[i]))
@@ -41,64 +41,59 @@ static bool has_cuda(const struct check_host *h)
 	return false;
 }
 
-static void say(struct check_ctx *ctx, const struct check_rdma *r, enum reach reach)
+/* Neither versions nor files decide it. */
+static void add_undecided(struct check_ctx *ctx, const struct check_rdma *r, const char *evidence)
 {
-	const struct check_host *h = &ctx->host;
-	const char *likely = h->walk_seen ? "" : "likely ";
+	check_add(
+		ctx, ctx->host.walk == CHECK_WALK_AFFECTED ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN,
+		r->name, "Neither versions nor files tell whether the wrap affects this device.",
+		has_cuda(&ctx->host) ?
+			"Register through libmrguard, or test with bytes: 'mrguard selftest --device DEVICE "
+			"--buffer cuda:8G --raw'." :
+			"Register through libmrguard, or test with bytes: 'mrguard selftest --device DEVICE "
+			"--buffer udmabuf:8G --raw'.",
+		"%s", evidence);
+}
+
+static void add_affected(struct check_ctx *ctx, const struct check_rdma *r, enum reach reach,
+			 const char *evidence)
+{
+	bool plain_only = reach == PLAIN_ONLY;
+	char meaning[256];
+
+	snprintf(meaning, sizeof(meaning), "The wrap %saffects this device: %s.",
+		 ctx->host.walk_asked ? "" : "likely ",
+		 plain_only ? "plain MRs can wrap where an IOMMU joins their pages" :
+			      "MRs over 4 GiB can wrap and move wrong bytes with status 0");
+	check_add(ctx, plain_only ? MRG_CHECK_WARN : MRG_CHECK_FAIL, r->name, meaning,
+		  "Update the kernel (commit 15fe76e23615), or register through libmrguard.", "%s",
+		  evidence);
+}
+
+bool check_device_pages(struct check_ctx *ctx, const struct check_rdma *r)
+{
 	static const char *const names[] = {
 		"pages end below 4 GiB",
 		"plain MRs can have pages of 4 GiB and more",
 		"DMA-BUF and plain MRs can have pages of 4 GiB and more",
 		"largest page not known",
 	};
-	char evidence[320], meaning[256];
+	const struct check_host *h = &ctx->host;
+	enum reach reach = reach_of(h, r);
+	char evidence[320];
 
 	snprintf(evidence, sizeof(evidence), "driver %s, kernel %u.%u.%u%s: %s",
 		 r->has_pci ? r->pci.driver : "without a PCI function", h->kernel[0], h->kernel[1],
 		 h->kernel[2], h->vendor_core ? ", vendor stack" : "", names[reach]);
-	if (reach == NEVER || h->walk == CHECK_WALK_EXACT) {
-		snprintf(meaning, sizeof(meaning), "%sNot affected by the wrap.",
-			 reach == NEVER || h->walk_seen ? "" : "likely: ");
-		check_add(ctx, MRG_CHECK_OK, r->name, evidence, meaning, "");
-		return;
-	}
-	if (h->walk == CHECK_WALK_UNKNOWN || reach == NOT_KNOWN) {
-		check_add(
-			ctx, h->walk == CHECK_WALK_AFFECTED ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN,
-			r->name, evidence, "Affected or not: neither versions nor files decide it.",
-			has_cuda(h) ?
-				"Ask bytes: mrguard selftest --device DEVICE --buffer cuda:8G --raw; register through "
-				"libmrguard until then." :
-				"Ask bytes: mrguard selftest --device DEVICE --buffer udmabuf:8G --raw; register through "
-				"libmrguard until then.");
-		return;
-	}
-	snprintf(meaning, sizeof(meaning),
-		 reach == PLAIN_ONLY ?
-			 "%saffected for plain MRs only, where an IOMMU joins their pages." :
-			 "%saffected: MRs over 4 GiB can wrap and move wrong bytes with status 0.",
-		 likely);
-	check_add(ctx, reach == PLAIN_ONLY ? MRG_CHECK_WARN : MRG_CHECK_FAIL, r->name, evidence,
-		  meaning,
-		  "Update the kernel (commit 15fe76e23615), or register through libmrguard.");
+	if (reach == NEVER || h->walk == CHECK_WALK_EXACT)
+		check_add(ctx, MRG_CHECK_OK, r->name,
+			  reach == NEVER || h->walk_asked ?
+				  "The wrap does not affect this device." :
+				  "The wrap likely does not affect this device.",
+			  "", "%s", evidence);
+	else if (h->walk == CHECK_WALK_UNKNOWN || reach == NOT_KNOWN)
+		add_undecided(ctx, r, evidence);
+	else
+		add_affected(ctx, r, reach, evidence);
+	return true;
 }
-
-static void run(struct check_ctx *ctx)
-{
-	const char *only = ctx->opts->device;
-	size_t said = 0;
-
-	for (size_t i = 0; i < ctx->host.rdma_count; i++) {
-		const struct check_rdma *r = &ctx->host.rdma[i];
-
-		if (only && strcmp(only, r->name))
-			continue;
-		say(ctx, r, reach_of(&ctx->host, r));
-		said++;
-	}
-	if (!said)
-		check_add(ctx, MRG_CHECK_SKIP, "", "/sys/class/infiniband: no device",
-			  "No RDMA device on this host.", "");
-}
-
-const struct check_item check_device_pages = { "device-pages", run };

@@ -7,6 +7,8 @@
 
 #include "check/check.h"
 
+#define FD_ANSWERS "registration with fd -1 answers %s"
+
 /*
  * A registration with fd -1 fails in any case, and how it fails tells who does
  * not know DMA-BUFs: EBADF means that all know them, EOPNOTSUPP (ENOSYS of older
@@ -54,7 +56,7 @@ static int probe_device(struct check_ctx *ctx, const struct check_rdma *r)
 	return n < 0 ? (int)n : atoi(buf);
 }
 
-/* What is new enough already is not asked for. */
+/* Asks for nothing that is new enough already. */
 static const char *remedy_without(const struct check_ctx *ctx, int err)
 {
 	if (!check_kernel_at_least(&ctx->host, 5, 12, 0))
@@ -66,31 +68,28 @@ static const char *remedy_without(const struct check_ctx *ctx, int err)
 
 static void judge_device(struct check_ctx *ctx, const struct check_rdma *r, int err)
 {
-	char evidence[160];
+	const char *name = strerror(err);
 
-	if (err < 0) {
-		snprintf(evidence, sizeof(evidence), "device could not be opened: %s",
-			 check_why(err));
-		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
-			  "Whether it takes DMA-BUFs is not known.",
-			  "Run as root or as a member of group rdma.");
-		return;
-	}
-	snprintf(evidence, sizeof(evidence), "registration with fd -1 answers %s", strerror(err));
-	if (err == EBADF)
-		check_add(ctx, MRG_CHECK_OK, r->name, evidence,
-			  "Provider and kernel take DMA-BUFs.", "");
+	if (err < 0)
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name,
+			  "Whether the device takes DMA-BUFs is not known.",
+			  "Run as root or as a member of group rdma.",
+			  "device could not be opened: %s", check_why(err));
+	else if (err == EBADF)
+		check_add(ctx, MRG_CHECK_OK, r->name, "Provider and kernel take DMA-BUFs.", "",
+			  FD_ANSWERS, name);
 	else if (err == EOPNOTSUPP || err == ENOSYS || err == EPROTONOSUPPORT)
-		check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
+		check_add(ctx, MRG_CHECK_WARN, r->name,
 			  err == EPROTONOSUPPORT ?
-				  "The kernel's RDMA core knows no DMA-BUF registration." :
-				  "The device's provider or driver knows no DMA-BUF registration.",
-			  remedy_without(ctx, err));
+				  "The kernel's RDMA core has no DMA-BUF registration." :
+				  "The device's provider or driver has no DMA-BUF registration.",
+			  remedy_without(ctx, err), FD_ANSWERS, name);
 	else
 		check_add(
-			ctx, MRG_CHECK_UNKNOWN, r->name, evidence,
-			"The question itself failed: whether the device takes DMA-BUFs is not known.",
-			"Check that the device works (rdma link, dmesg), and check again.");
+			ctx, MRG_CHECK_UNKNOWN, r->name,
+			"The probe itself failed: whether the device takes DMA-BUFs is not known.",
+			"Check that the device works (rdma link, dmesg), and check again.",
+			FD_ANSWERS, name);
 }
 
 /* @answered: a device took a DMA-BUF, whatever the kernel's version says: some
@@ -109,19 +108,19 @@ static void judge_config(struct check_ctx *ctx, bool answered)
 			      "not readable",
 		 h->release);
 	if (old)
-		check_add(ctx, MRG_CHECK_FAIL, "", evidence,
+		check_add(ctx, MRG_CHECK_FAIL, "",
 			  "This kernel exports DMA-BUFs, but verbs take them from 5.12 on.",
-			  "Update the kernel to 5.12 or later.");
+			  "Update the kernel to 5.12 or later.", "%s", evidence);
 	else if (p2p == 'n')
-		check_add(ctx, h->gpu_count ? MRG_CHECK_FAIL : MRG_CHECK_WARN, "", evidence,
+		check_add(ctx, h->gpu_count ? MRG_CHECK_FAIL : MRG_CHECK_WARN, "",
 			  "Without PCI peer-to-peer support GPU memory cannot be mapped for a NIC.",
-			  "Boot a kernel with CONFIG_PCI_P2PDMA=y.");
+			  "Boot a kernel with CONFIG_PCI_P2PDMA=y.", "%s", evidence);
 	else if (!p2p)
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence,
-			  "The kernel's configuration was not seen.", "");
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "The kernel's configuration cannot be read.",
+			  "", "%s", evidence);
 	else
-		check_add(ctx, MRG_CHECK_OK, "", evidence,
-			  "The kernel can map GPU memory for a NIC.", "");
+		check_add(ctx, MRG_CHECK_OK, "", "The kernel can map GPU memory for a NIC.", "",
+			  "%s", evidence);
 }
 
 /*
@@ -141,47 +140,47 @@ static void judge_amd(struct check_ctx *ctx)
 	if (i == ctx->host.gpu_count || check_config(ctx, "HSA_AMD_P2P") != 'n' ||
 	    mrg_tree_exists(ctx->tree, path))
 		return;
-	check_add(ctx, MRG_CHECK_WARN, "amd", "CONFIG_HSA_AMD_P2P not set (/boot/config)",
+	check_add(ctx, MRG_CHECK_WARN, "amd",
 		  "The kernel's own amdgpu does not let other devices map its memory.",
-		  "Boot a kernel with CONFIG_HSA_AMD_P2P=y, or install AMD's amdgpu-dkms.");
+		  "Boot a kernel with CONFIG_HSA_AMD_P2P=y, or install AMD's amdgpu-dkms.",
+		  "CONFIG_HSA_AMD_P2P not set (/boot/config)");
 }
 
 static void judge_nvidia(struct check_ctx *ctx)
 {
-	char text[256], evidence[320];
+	char text[256];
 	ssize_t n = mrg_tree_read(ctx->tree, "/proc/driver/nvidia/version", text, sizeof(text));
+	size_t i = 0;
+	bool opens;
 
-	for (size_t i = 0; i < ctx->host.gpu_count; i++) {
-		if (ctx->host.gpus[i].vendor != VENDOR_NVIDIA)
-			continue;
-		if (n <= 0) {
-			check_add(ctx, MRG_CHECK_WARN, "nvidia",
-				  "/proc/driver/nvidia/version is not there",
-				  "An NVIDIA GPU without NVIDIA's driver exports no DMA-BUF.",
-				  "Install NVIDIA's open kernel modules.");
-			return;
-		}
-		text[strcspn(text, "\n")] = 0;
-		snprintf(evidence, sizeof(evidence), "%s (/proc/driver/nvidia/version)", text);
-		if (strstr(text, "Open Kernel Module"))
-			check_add(ctx, MRG_CHECK_OK, "nvidia", evidence,
-				  "The open modules export DMA-BUFs.", "");
-		else
-			check_add(ctx, MRG_CHECK_FAIL, "nvidia", evidence,
-				  "The proprietary kernel modules export no DMA-BUF.",
-				  "Install the open flavour of the same driver version.");
+	while (i < ctx->host.gpu_count && ctx->host.gpus[i].vendor != VENDOR_NVIDIA)
+		i++;
+	if (i == ctx->host.gpu_count)
+		return;
+	if (n <= 0) {
+		check_add(ctx, MRG_CHECK_WARN, "nvidia",
+			  "An NVIDIA GPU without NVIDIA's driver exports no DMA-BUF.",
+			  "Install NVIDIA's open kernel modules.",
+			  "/proc/driver/nvidia/version is not there");
 		return;
 	}
+	text[strcspn(text, "\n")] = 0;
+	opens = strstr(text, "Open Kernel Module");
+	check_add(ctx, opens ? MRG_CHECK_OK : MRG_CHECK_FAIL, "nvidia",
+		  opens ? "The open modules export DMA-BUFs." :
+			  "The proprietary kernel modules export no DMA-BUF.",
+		  opens ? "" : "Install the open flavour of the same driver version.",
+		  "%s (/proc/driver/nvidia/version)", text);
 }
 
-static void run(struct check_ctx *ctx)
+void check_dmabuf(struct check_ctx *ctx)
 {
 	const struct check_host *host = &ctx->host;
 	int answers[CHECK_MAX_DEVICES];
 	bool answered = false;
 
-	if (!ctx->host.rdma_count) {
-		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device", "", "");
+	if (!host->rdma_count) {
+		check_add(ctx, MRG_CHECK_SKIP, "", "", "", "no RDMA device");
 		return;
 	}
 	for (size_t i = 0; i < host->rdma_count; i++) {
@@ -197,5 +196,3 @@ static void run(struct check_ctx *ctx)
 		if (!ctx->opts->device || !strcmp(ctx->opts->device, host->rdma[i].name))
 			judge_device(ctx, &host->rdma[i], answers[i]);
 }
-
-const struct check_item check_dmabuf = { "dmabuf", run };

@@ -112,7 +112,7 @@ static const struct {
 
 static enum check_walk walk_by_version(const struct check_host *h)
 {
-	if (h->vendor_core || !h->modules_seen || !h->kernel[0])
+	if (h->vendor_core || !h->modules_visible || !h->kernel[0])
 		return CHECK_WALK_UNKNOWN;
 	for (size_t i = 0; i < sizeof(series) / sizeof(*series); i++) {
 		if (h->kernel[0] != series[i].a || h->kernel[1] != series[i].b)
@@ -134,14 +134,14 @@ static void read_walk(struct check_ctx *ctx)
 	h->vendor_core = module_from_vendor(ctx, "ib_core") ||
 			 mrg_tree_exists(ctx->tree, "/sys/module/mlx_compat");
 	snprintf(path, sizeof(path), "/lib/modules/%s", h->release);
-	h->modules_seen = mrg_tree_exists(ctx->tree, path);
+	h->modules_visible = mrg_tree_exists(ctx->tree, path);
 	h->walk = walk_by_version(h);
 	if (check_module_fact(ctx, buf, sizeof(buf)) <= 0)
 		return;
 	if (sscanf(buf, "version %*s abi %*u walk %31s", walk) != 1 || !strcmp(walk, "none") ||
 	    !strcmp(walk, "unknown"))
 		return;
-	h->walk_seen = true;
+	h->walk_asked = true;
 	h->walk = strncmp(walk, "truncating", 10) ? CHECK_WALK_EXACT : CHECK_WALK_AFFECTED;
 }
 

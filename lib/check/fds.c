@@ -5,30 +5,28 @@
 
 #include "check/limits.h"
 
-static void run(struct check_ctx *ctx)
+void check_fds(struct check_ctx *ctx)
 {
-	char who[128], evidence[256];
+	char target[128];
 	uint64_t limit;
-	int rc = check_limits_of_target(ctx, "Max open files", &limit, who, sizeof(who));
+	int rc = check_limits_of_target(ctx, "Max open files", &limit, target, sizeof(target));
+	bool low;
 
 	if (rc == -ENOENT) {
-		check_add(ctx, MRG_CHECK_SKIP, "", "no process named", "",
-			  "mrguard check --pid PID, or --unit NAME.service");
+		check_add(ctx, MRG_CHECK_SKIP, "", "",
+			  "Name one: 'mrguard check --pid PID', or '--unit NAME.service'.",
+			  "no process named");
 		return;
 	}
 	if (rc) {
-		check_limits_add_unknown(ctx, who, rc);
+		check_limits_add_unknown(ctx, target, rc);
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "%s: %" PRIu64 " open files (limits, soft)", who,
-		 limit);
-	if (limit < 4096)
-		check_add(
-			ctx, MRG_CHECK_WARN, "", evidence,
-			"Engines that keep one descriptor for each 2 MiB chunk run out below 2 GiB.",
-			"systemctl edit UNIT: [Service] LimitNOFILE=65536");
-	else
-		check_add(ctx, MRG_CHECK_OK, "", evidence, "Enough.", "");
+	low = limit < 4096;
+	check_add(
+		ctx, low ? MRG_CHECK_WARN : MRG_CHECK_OK, "",
+		low ? "Engines that keep one descriptor for each 2 MiB chunk run out below 2 GiB." :
+		      "The limit is high enough.",
+		low ? "Run 'systemctl edit UNIT' and set [Service] LimitNOFILE=65536." : "",
+		"%s: %" PRIu64 " open files (limits, soft)", target, limit);
 }
-
-const struct check_item check_fds = { "fds", run };

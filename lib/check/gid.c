@@ -57,77 +57,72 @@ static void take_gid(struct check_ctx *ctx, const char *dir, const char *index, 
 	}
 }
 
+static void add_table(struct check_ctx *ctx, const char *subject, const struct check_rdma *r,
+		      const struct port *p)
+{
+	if (p->routable)
+		check_add(ctx, MRG_CHECK_OK, subject, "The port has a routable RoCE v2 GID.", "",
+			  "index %ld: %s, RoCE v2 (%zu GIDs, %zu empty, %zu of other devices)",
+			  p->best, p->best_gid, p->used, p->holes, p->foreign);
+	else if (p->foreign)
+		check_add(
+			ctx, MRG_CHECK_WARN, subject,
+			"The GIDs belong to an overlay or bond above the port: a peer may not reach them.",
+			"Give the port's own network device an address: 'ip address add ADDRESS/BITS dev NETDEV'.",
+			"routable RoCE v2 GIDs are all of %s, not of %s", p->foreign_dev,
+			r->netdev);
+	else
+		check_add(
+			ctx, MRG_CHECK_WARN, subject,
+			"Only peers on the same link can be reached; through a router the QP times out at RTR.",
+			"Run 'ip address add ADDRESS/BITS dev NETDEV && ip link set NETDEV up'.",
+			"%zu GIDs, none of them RoCE v2 and routable", p->used);
+}
+
 static void judge(struct check_ctx *ctx, const struct check_rdma *r, const char *port)
 {
-	char dir[160], layer[32] = "", subject[80], evidence[256], **names;
+	char dir[160], layer[32] = "", subject[80], path[256], **names;
 	struct port p = { .best = -1 };
 	ssize_t n;
 
 	snprintf(dir, sizeof(dir), "/sys/class/infiniband/%s/ports/%.8s", r->name, port);
 	snprintf(subject, sizeof(subject), "%.60s/%.8s", r->name, port);
-	snprintf(evidence, sizeof(evidence), "%s/link_layer", dir);
-	mrg_tree_read(ctx->tree, evidence, layer, sizeof(layer));
+	snprintf(path, sizeof(path), "%s/link_layer", dir);
+	mrg_tree_read(ctx->tree, path, layer, sizeof(layer));
 	if (strcmp(layer, "Ethernet")) {
-		check_add(ctx, MRG_CHECK_SKIP, subject, layer[0] ? layer : "link layer not there",
-			  "GIDs are chosen for RoCE ports only.", "");
+		check_add(ctx, MRG_CHECK_SKIP, subject, "GIDs are chosen for RoCE ports only.", "",
+			  "%s", layer[0] ? layer : "link layer not there");
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "%s/gids", dir);
-	n = mrg_tree_list(ctx->tree, evidence, &names);
-	if (n > 0)
+	snprintf(path, sizeof(path), "%s/gids", dir);
+	n = mrg_tree_list(ctx->tree, path, &names);
+	if (n < 0) {
+		check_add(ctx, MRG_CHECK_UNKNOWN, subject, "The GID table is not known.", "",
+			  "gids: %s", check_why((int)n));
+		return;
+	}
+	if (n)
 		qsort(names, (size_t)n, sizeof(*names), by_number);
 	for (ssize_t i = 0; i < n && i < MAX_GIDS; i++)
 		take_gid(ctx, dir, names[i], r->netdev, &p);
-	if (n > 0)
+	if (n)
 		mrg_tree_free_names(names, n);
-	if (n < 0) {
-		snprintf(evidence, sizeof(evidence), "gids: %s", check_why((int)n));
-		check_add(ctx, MRG_CHECK_UNKNOWN, subject, evidence, "The GID table was not seen.",
-			  "");
-	} else if (p.routable) {
-		snprintf(evidence, sizeof(evidence),
-			 "index %ld: %s, RoCE v2 (%zu GIDs, %zu empty, %zu of other devices)",
-			 p.best, p.best_gid, p.used, p.holes, p.foreign);
-		check_add(ctx, MRG_CHECK_OK, subject, evidence, "A routable RoCE v2 GID.", "");
-	} else if (p.foreign) {
-		snprintf(evidence, sizeof(evidence),
-			 "routable RoCE v2 GIDs are all of %s, not of %s", p.foreign_dev,
-			 r->netdev);
-		check_add(
-			ctx, MRG_CHECK_WARN, subject, evidence,
-			"The GIDs belong to an overlay or bond above the port: a peer may not reach them.",
-			"Give the port's own network device an address: ip address add ADDRESS/BITS dev NETDEV");
-	} else {
-		snprintf(evidence, sizeof(evidence), "%zu GIDs, none of them RoCE v2 and routable",
-			 p.used);
-		check_add(
-			ctx, MRG_CHECK_WARN, subject, evidence,
-			"Only peers on the same link can be reached; through a router the QP times out at RTR.",
-			"ip address add ADDRESS/BITS dev NETDEV && ip link set NETDEV up");
-	}
+	add_table(ctx, subject, r, &p);
 }
 
-static void run(struct check_ctx *ctx)
+bool check_gid(struct check_ctx *ctx, const struct check_rdma *r)
 {
 	char path[128], **ports;
+	ssize_t n;
 
-	for (size_t i = 0; i < ctx->host.rdma_count; i++) {
-		const struct check_rdma *r = &ctx->host.rdma[i];
-		ssize_t n;
-
-		if (ctx->opts->device && strcmp(ctx->opts->device, r->name))
-			continue;
-		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports", r->name);
-		n = mrg_tree_list(ctx->tree, path, &ports);
-		for (ssize_t k = 0; k < n; k++)
-			judge(ctx, r, ports[k]);
-		if (n > 0)
-			mrg_tree_free_names(ports, n);
-		else
-			check_add(ctx, MRG_CHECK_UNKNOWN, r->name, "ports: none seen", "", "");
-	}
-	if (!ctx->host.rdma_count)
-		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device", "", "");
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports", r->name);
+	n = mrg_tree_list(ctx->tree, path, &ports);
+	for (ssize_t k = 0; k < n; k++)
+		judge(ctx, r, ports[k]);
+	if (n > 0)
+		mrg_tree_free_names(ports, n);
+	else
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, "The device's ports are not known.", "",
+			  "ports: none found");
+	return true;
 }
-
-const struct check_item check_gid = { "gid", run };

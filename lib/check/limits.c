@@ -61,20 +61,20 @@ static int target_pid(struct check_ctx *ctx, int *pid)
 	return ctx->opts->unit ? pid_of_unit(ctx, ctx->opts->unit, pid) : -ENOENT;
 }
 
-void check_limits_add_unknown(struct check_ctx *ctx, const char *who, int rc)
+void check_limits_add_unknown(struct check_ctx *ctx, const char *target, int rc)
 {
-	char evidence[256];
-	const char *remedy = "Run as root.";
+	const char *remedy = "Run as root.", *why = check_why(rc);
 
-	if (rc == -ESTALE)
-		remedy = "Start the unit (systemctl status UNIT), or name a process: --pid PID";
-	else if (rc == -ESRCH)
-		remedy = "Name a process that runs: --pid PID";
-	snprintf(evidence, sizeof(evidence), "%s: %s", who,
-		 rc == -ESRCH  ? "no such process" :
-		 rc == -ESTALE ? "no process in its cgroup (" CGROUPS ")" :
-				 check_why(rc));
-	check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The limit was not seen.", remedy);
+	if (rc == -ESTALE) {
+		remedy =
+			"Start the unit ('systemctl status UNIT'), or name a process: '--pid PID'.";
+		why = "no process in its cgroup (" CGROUPS ")";
+	} else if (rc == -ESRCH) {
+		remedy = "Name a process that runs: '--pid PID'.";
+		why = "no such process";
+	}
+	check_add(ctx, MRG_CHECK_UNKNOWN, "", "The limit is not known.", remedy, "%s: %s", target,
+		  why);
 }
 
 /* A container's root has its capabilities in a namespace of its own. */
@@ -106,7 +106,7 @@ bool check_limits_target_may_lock(struct check_ctx *ctx)
 	       effective >> CAP_IPC_LOCK_BIT & 1 && in_initial_namespace(ctx, pid);
 }
 
-int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *who,
+int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *target,
 			   size_t cap)
 {
 	char path[64], text[8192], *at;
@@ -114,11 +114,11 @@ int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *va
 	ssize_t n;
 
 	if (ctx->opts->pid)
-		snprintf(who, cap, "pid %d", pid);
+		snprintf(target, cap, "pid %d", pid);
 	else if (!rc)
-		snprintf(who, cap, "unit %.80s (pid %d)", ctx->opts->unit, pid);
+		snprintf(target, cap, "unit %.80s (pid %d)", ctx->opts->unit, pid);
 	else
-		snprintf(who, cap, "unit %.80s", ctx->opts->unit ? ctx->opts->unit : "");
+		snprintf(target, cap, "unit %.80s", ctx->opts->unit ? ctx->opts->unit : "");
 	if (rc)
 		return rc;
 	snprintf(path, sizeof(path), "/proc/%d/limits", pid);

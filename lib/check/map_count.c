@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* vm.max_map_count, and who is nearest to it. */
+/* vm.max_map_count, and the process that is nearest to it. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static long now_ms(void)
 struct nearest {
 	long count;
 	char pid[16];
-	size_t seen, not_seen;
+	size_t counted, not_counted;
 };
 
 /* The module knows the count in O(1); otherwise the lines are counted.  Only
@@ -69,10 +69,10 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 		count = now_ms() > until ? -1 : count_of(dev, names[i]);
 		if (count < 0) {
 			ctx->lost |= count == -ENOMEM;
-			best.not_seen++;
+			best.not_counted++;
 			continue;
 		}
-		best.seen++;
+		best.counted++;
 		if (count > best.count) {
 			best.count = count;
 			snprintf(best.pid, sizeof(best.pid), "%.15s", names[i]);
@@ -84,51 +84,53 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 	if (best.count < 0)
 		return n < 0 ? (int)n : -EACCES;
 	snprintf(buf, cap, "count %ld\npid %s\nseen %zu\nnot_seen %zu", best.count, best.pid,
-		 best.seen, best.not_seen);
+		 best.counted, best.not_counted);
 	return 0;
 }
 
 static void judge(struct check_ctx *ctx, unsigned long long limit, const char *fact)
 {
 	char pid[16] = "", comm[64] = "", path[64], evidence[256];
+	size_t counted = 0, not_counted = 0;
 	long count = 0;
-	size_t seen = 0, not_seen = 0;
 
-	if (sscanf(fact, "count %ld pid %15s seen %zu not_seen %zu", &count, pid, &seen,
-		   &not_seen) != 4) {
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", "the recorded count is not understood", "",
-			  "");
+	if (sscanf(fact, "count %ld pid %15s seen %zu not_seen %zu", &count, pid, &counted,
+		   &not_counted) != 4) {
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "", "",
+			  "the recorded count is not understood");
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
 	mrg_tree_read(ctx->tree, path, comm, sizeof(comm));
 	snprintf(
 		evidence, sizeof(evidence),
-		"vm.max_map_count %llu; nearest: pid %s (%s) with %ld VMAs; %zu processes seen, %zu not",
-		limit, pid, comm, count, seen, not_seen);
+		"vm.max_map_count %llu; nearest: pid %s (%s) with %ld VMAs; %zu processes counted, %zu not",
+		limit, pid, comm, count, counted, not_counted);
 	if ((unsigned long long)count * 10 >= limit * 9)
 		check_add(
-			ctx, MRG_CHECK_FAIL, "", evidence,
-			"A process is about to run out: every mmap and registration will fail with ENOMEM.",
-			"Find what holds them (mrguard vma PID); sysctl -w vm.max_map_count=1048576 buys time.");
+			ctx, MRG_CHECK_FAIL, "",
+			"A process has used 90% of its VMAs: at the limit every mmap and registration fails with ENOMEM.",
+			"Find what holds them ('mrguard vma PID'); 'sysctl -w vm.max_map_count=1048576' buys time.",
+			"%s", evidence);
 	else if ((unsigned long long)count * 2 >= limit)
-		check_add(ctx, MRG_CHECK_WARN, "", evidence, "A process holds half of what it may.",
-			  "Watch it: mrguard vma PID --watch");
+		check_add(ctx, MRG_CHECK_WARN, "", "A process holds half of the VMAs that it may.",
+			  "Watch it: 'mrguard vma PID --watch'.", "%s", evidence);
 	else
-		check_add(ctx, MRG_CHECK_OK, "", evidence,
-			  "No process that was seen is near the limit.", "");
+		check_add(ctx, MRG_CHECK_OK, "", "No process that was counted is near the limit.",
+			  "", "%s", evidence);
 }
 
-static void run(struct check_ctx *ctx)
+void check_map_count(struct check_ctx *ctx)
 {
 	unsigned long long limit;
-	char fact[256], evidence[128];
+	char fact[256];
 	int rc = mrg_tree_read_u64(ctx->tree, "/proc/sys/vm/max_map_count", &limit);
+	bool low;
 	ssize_t n;
 
 	if (rc) {
-		snprintf(evidence, sizeof(evidence), "vm.max_map_count: %s", check_why(rc));
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", evidence, "The limit was not seen.", "");
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "The limit is not known.", "",
+			  "vm.max_map_count: %s", check_why(rc));
 		return;
 	}
 	n = mrg_tree_fact(ctx->tree, "map_count", fact, sizeof(fact), ask_nearest, ctx);
@@ -136,12 +138,10 @@ static void run(struct check_ctx *ctx)
 		judge(ctx, limit, fact);
 		return;
 	}
-	snprintf(evidence, sizeof(evidence), "vm.max_map_count %llu; processes not counted: %s",
-		 limit, check_why((int)n));
-	check_add(ctx, limit < 65530 ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN, "", evidence,
-		  limit < 65530 ? "The limit is below the kernel's default." :
-				  "Whether a process is near the limit was not seen.",
-		  "Count one process: mrguard vma PID");
+	low = limit < 65530;
+	check_add(ctx, low ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN, "",
+		  low ? "The limit is below the kernel's default." :
+			"Whether a process is near the limit is not known.",
+		  "Count one process: 'mrguard vma PID'.",
+		  "vm.max_map_count %llu; processes not counted: %s", limit, check_why((int)n));
 }
-
-const struct check_item check_map_count = { "map-count", run };

@@ -40,90 +40,89 @@ static bool wants_signature(struct check_ctx *ctx)
 	       !strstr(lockdown, "[none]");
 }
 
+static const char without[] =
+	"Without the module, DMA addresses and the kernel's walk are unknown, so plans use more MRs than may be needed.";
+
 static void not_built(struct check_ctx *ctx)
 {
 	const char *release = ctx->host.release;
 	bool headers, known = mrg_tree_exists(ctx->tree, "/var/lib/dkms/mrguard");
-	char path[192], evidence[256], remedy[256];
+	char path[192], remedy[256];
 
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/build", release);
 	headers = mrg_tree_exists(ctx->tree, path);
-	snprintf(evidence, sizeof(evidence), "not built for %.120s; its headers are %s%s", release,
-		 headers ? "installed" : "missing", known ? "" : "; dkms does not know mrguard");
 	if (known)
 		snprintf(remedy, sizeof(remedy),
-			 "%sdkms autoinstall && modprobe -a mrguard mrguard_walk",
+			 "Run '%sdkms autoinstall && modprobe -a mrguard mrguard_walk'.",
 			 headers ? "" : "apt install linux-headers-$(uname -r) && ");
 	else
 		snprintf(remedy, sizeof(remedy),
 			 "%sInstall the package mrguard-dkms, or from mrguard's source: "
 			 "make dkms-install && dkms install mrguard/" MRG_VERSION_STRING
-			 "; then modprobe -a mrguard mrguard_walk",
-			 headers ? "" : "apt install linux-headers-$(uname -r).  ");
-	check_add(ctx, MRG_CHECK_WARN, "", evidence,
-		  "Without the module addresses and walk are not seen: plans are the careful kind.",
-		  remedy);
+			 "; then 'modprobe -a mrguard mrguard_walk'.",
+			 headers ? "" : "Run 'apt install linux-headers-$(uname -r)'.  ");
+	check_add(ctx, MRG_CHECK_WARN, "", without, remedy,
+		  "not built for %.120s; its headers are %s%s", release,
+		  headers ? "installed" : "missing", known ? "" : "; dkms does not know mrguard");
 }
 
-static void why_not_loaded(struct check_ctx *ctx)
+static void not_loaded(struct check_ctx *ctx)
 {
-	const char *release = ctx->host.release;
 	bool locked = wants_signature(ctx);
-	char evidence[256];
 
-	if (!installed(ctx, release) && ctx->host.modules_seen) {
-		not_built(ctx);
-		return;
-	}
-	if (!installed(ctx, release)) {
-		check_add(
-			ctx, MRG_CHECK_WARN, "",
-			"no /dev/mrguard, and /lib/modules of this kernel is not in sight "
-			"(a container?)",
-			"Without the module addresses and walk are not seen: plans are the careful kind.",
-			"Load it on the host (modprobe -a mrguard mrguard_walk), and give a container /dev/mrguard.");
-		return;
-	}
-	snprintf(evidence, sizeof(evidence), "built for %.120s, not loaded%s", release,
-		 locked ? "; Secure Boot or lockdown is on" : "");
 	check_add(
-		ctx, MRG_CHECK_WARN, "", evidence,
+		ctx, MRG_CHECK_WARN, "",
 		locked ? "The kernel lets in only modules signed with an enrolled key." :
-			 "Only the loading is missing.",
+			 "The module is built and installed, but not loaded.",
 		locked ?
-			"modprobe -a mrguard mrguard_walk; where the key is rejected, enrol DKMS's once: "
-			"mokutil --import /var/lib/dkms/mok.pub, then reboot." :
-			"modprobe -a mrguard mrguard_walk");
+			"Run 'modprobe -a mrguard mrguard_walk'; if the key is rejected, enrol DKMS's once "
+			"('mokutil --import /var/lib/dkms/mok.pub') and reboot." :
+			"Run 'modprobe -a mrguard mrguard_walk'.",
+		"built for %.120s, not loaded%s", ctx->host.release,
+		locked ? "; Secure Boot or lockdown is on" : "");
 }
 
-static void run(struct check_ctx *ctx)
+static void judge(struct check_ctx *ctx, const char *version, unsigned int abi, const char *walk)
 {
-	char buf[128], version[32] = "", walk[32] = "", evidence[160];
-	unsigned int abi = 0;
-	ssize_t n = check_module_fact(ctx, buf, sizeof(buf));
+	char evidence[160];
 
-	if (n == -EACCES) {
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", "/dev/mrguard: needs root or group rdma",
-			  "The module is loaded, but may not be asked.", "usermod -aG rdma USER");
-		return;
-	}
-	if (n <= 0 || sscanf(buf, "version %31s abi %u walk %31s", version, &abi, walk) != 3) {
-		why_not_loaded(ctx);
-		return;
-	}
 	snprintf(evidence, sizeof(evidence), "version %s, ABI %u, walk %s (/dev/mrguard)", version,
 		 abi, walk);
 	if (abi != MRG_ABI_VERSION)
 		check_add(
-			ctx, MRG_CHECK_WARN, "", evidence,
-			"Module and library are of different generations; they work with what both know.",
-			"Install both from one release.");
+			ctx, MRG_CHECK_WARN, "",
+			"Module and library are of different generations; they use what both know.",
+			"Install both from one release.", "%s", evidence);
 	else if (!strcmp(walk, "none"))
-		check_add(ctx, MRG_CHECK_WARN, "", evidence,
-			  "mrguard_walk is not loaded, so the running ib_core was not asked.",
-			  "modprobe mrguard_walk (it is built against the running RDMA stack)");
+		check_add(
+			ctx, MRG_CHECK_WARN, "",
+			"mrguard_walk is not loaded, so the running ib_core was not asked.",
+			"Run 'modprobe mrguard_walk'; it is built against the running RDMA stack.",
+			"%s", evidence);
 	else
-		check_add(ctx, MRG_CHECK_OK, "", evidence, "Loaded and in step.", "");
+		check_add(ctx, MRG_CHECK_OK, "", "The module is loaded and in step.", "", "%s",
+			  evidence);
 }
 
-const struct check_item check_module = { "module", run };
+void check_module(struct check_ctx *ctx)
+{
+	char buf[128], version[32] = "", walk[32] = "";
+	unsigned int abi = 0;
+	ssize_t n = check_module_fact(ctx, buf, sizeof(buf));
+
+	if (n == -EACCES)
+		check_add(ctx, MRG_CHECK_UNKNOWN, "",
+			  "The module is loaded, but this user may not open it.",
+			  "Run 'usermod -aG rdma USER'.", "/dev/mrguard: needs root or group rdma");
+	else if (n > 0 && sscanf(buf, "version %31s abi %u walk %31s", version, &abi, walk) == 3)
+		judge(ctx, version, abi, walk);
+	else if (installed(ctx, ctx->host.release))
+		not_loaded(ctx);
+	else if (ctx->host.modules_visible)
+		not_built(ctx);
+	else
+		check_add(
+			ctx, MRG_CHECK_WARN, "", without,
+			"Load it on the host ('modprobe -a mrguard mrguard_walk'), and give a container /dev/mrguard.",
+			"no /dev/mrguard, and /lib/modules of this kernel is not visible (a container?)");
+}

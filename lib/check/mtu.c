@@ -6,35 +6,27 @@
 
 #define ROCE_4096 4200
 
-static void run(struct check_ctx *ctx)
+bool check_mtu(struct check_ctx *ctx, const struct check_rdma *r)
 {
-	size_t said = 0;
+	unsigned long long mtu;
+	char path[128];
+	bool enough;
 
-	for (size_t i = 0; i < ctx->host.rdma_count; i++) {
-		const struct check_rdma *r = &ctx->host.rdma[i];
-		char path[128], evidence[128];
-		unsigned long long mtu;
-
-		if (!r->netdev[0] || (ctx->opts->device && strcmp(ctx->opts->device, r->name)))
-			continue;
-		snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", r->netdev);
-		said++;
-		if (mrg_tree_read_u64(ctx->tree, path, &mtu)) {
-			check_add(ctx, MRG_CHECK_UNKNOWN, r->name, "MTU not readable", "", "");
-			continue;
-		}
-		snprintf(evidence, sizeof(evidence), "%s has MTU %llu", r->netdev, mtu);
-		if (mtu >= ROCE_4096)
-			check_add(ctx, MRG_CHECK_OK, r->name, evidence,
-				  "Carries RoCE packets of 4096 bytes.", "");
-		else
-			check_add(
-				ctx, MRG_CHECK_WARN, r->name, evidence,
-				"RoCE packets are cut to 1024 bytes: bandwidth is lost; both ends must agree.",
-				"ip link set NETDEV mtu 9000, on the switch too");
+	if (!r->netdev[0])
+		return false;
+	snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", r->netdev);
+	if (mrg_tree_read_u64(ctx->tree, path, &mtu)) {
+		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, "", "", "MTU not readable");
+		return true;
 	}
-	if (!said)
-		check_add(ctx, MRG_CHECK_SKIP, "", "no RDMA device with a network device", "", "");
+	enough = mtu >= ROCE_4096;
+	check_add(
+		ctx, enough ? MRG_CHECK_OK : MRG_CHECK_WARN, r->name,
+		enough ?
+			"The link carries RoCE packets of 4096 bytes." :
+			"RoCE packets are cut to 1024 bytes, which costs bandwidth; both ends must agree.",
+		enough ? "" :
+			 "Run 'ip link set NETDEV mtu 9000', and raise the MTU of the switch too.",
+		"%s has MTU %llu", r->netdev, mtu);
+	return true;
 }
-
-const struct check_item check_mtu = { "mtu", run };

@@ -2,26 +2,22 @@
 /* Exports and MRs are cut to host pages, and those are not 4 KiB everywhere. */
 #include "check/check.h"
 
-static void run(struct check_ctx *ctx)
+void check_page_size(struct check_ctx *ctx)
 {
 	unsigned long size = ctx->host.page_size;
-	char evidence[96];
 
-	if (!size) {
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", "page size not recorded", "", "");
-		return;
-	}
-	snprintf(evidence, sizeof(evidence), "%lu KiB pages on %s", size / 1024, ctx->host.arch);
-	if (size == 4096) {
-		check_add(ctx, MRG_CHECK_OK, "", evidence,
-			  "Every engine was written for this size.", "");
-		return;
-	}
-	check_add(
-		ctx, MRG_CHECK_WARN, "", evidence,
-		"GPU exports must start and end on these pages; engines that round to 4 KiB get EINVAL, "
-		"and drivers without the January 2026 fixes fault near 4 GiB borders.",
-		"Take offset, length and iova from libmrguard, and keep GPU and RDMA drivers current.");
+	if (!size)
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "", "", "page size not recorded");
+	else
+		check_add(
+			ctx, size == 4096 ? MRG_CHECK_OK : MRG_CHECK_WARN, "",
+			size == 4096 ?
+				"Every engine was written for this size." :
+				"GPU exports must start and end on these pages; engines that round to 4 KiB get "
+				"EINVAL, and drivers without the January 2026 fixes fault near 4 GiB borders.",
+			size == 4096 ?
+				"" :
+				"Take offset, length and iova from libmrguard, and keep GPU and RDMA drivers "
+				"current.",
+			"%lu KiB pages on %s", size / 1024, ctx->host.arch);
 }
-
-const struct check_item check_page_size = { "page-size", run };

@@ -25,23 +25,23 @@ static size_t depth(const char *path, size_t len)
 	return n;
 }
 
-enum check_pair_path pair_path(const struct check_pci *a, const struct check_pci *b)
+enum check_distance check_pair_distance(const struct check_pci *a, const struct check_pci *b)
 {
 	size_t len = shared(a, b);
 
 	/* "/sys/devices/pci0000:00" has three slashes; anything longer is a
 	 * bridge that both hang from. */
 	if (depth(a->real, len) > 3)
-		return PAIR_SWITCH;
-	return depth(a->real, len) == 3 ? PAIR_ROOT_COMPLEX : PAIR_NUMA;
+		return CHECK_DISTANCE_SWITCH;
+	return depth(a->real, len) == 3 ? CHECK_DISTANCE_ROOT_COMPLEX : CHECK_DISTANCE_NUMA;
 }
 
-const struct check_pci *pair_nearest_gpu(const struct check_host *h, const struct check_pci *nic)
+const struct check_pci *check_nearest_gpu(const struct check_host *h, const struct check_rdma *r)
 {
 	const struct check_pci *best = NULL;
 
-	for (size_t i = 0; i < h->gpu_count; i++)
-		if (!best || shared(nic, &h->gpus[i]) > shared(nic, best))
+	for (size_t i = 0; r->has_pci && i < h->gpu_count; i++)
+		if (!best || shared(&r->pci, &h->gpus[i]) > shared(&r->pci, best))
 			best = &h->gpus[i];
 	return best;
 }

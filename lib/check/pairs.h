@@ -5,13 +5,17 @@
 
 #include "check/check.h"
 
-enum check_pair_path { PAIR_SWITCH, PAIR_ROOT_COMPLEX, PAIR_NUMA };
+enum check_distance {
+	CHECK_DISTANCE_SWITCH,
+	CHECK_DISTANCE_ROOT_COMPLEX,
+	CHECK_DISTANCE_NUMA,
+};
 
 /* How far apart the two are: below one switch, under one host bridge, or not. */
-enum check_pair_path pair_path(const struct check_pci *a, const struct check_pci *b);
-/* The GPU nearest to @nic; NULL where there is none. */
-const struct check_pci *pair_nearest_gpu(const struct check_host *host,
-					 const struct check_pci *nic);
+enum check_distance check_pair_distance(const struct check_pci *a, const struct check_pci *b);
+/* The GPU nearest to @rdma; NULL: there is none, or @rdma is not on PCI. */
+const struct check_pci *check_nearest_gpu(const struct check_host *host,
+					  const struct check_rdma *rdma);
 /* Calls @fn for every bridge on the way between them, by sysfs path.  Stops at
  * the first that returns non-zero, and returns that. */
 int check_pair_for_each_bridge(const struct check_pci *a, const struct check_pci *b,

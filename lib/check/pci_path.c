@@ -14,37 +14,25 @@ static long numa_of(struct check_ctx *ctx, const struct check_pci *pci)
 	return node;
 }
 
-static void run(struct check_ctx *ctx)
+bool check_pci_path(struct check_ctx *ctx, const struct check_rdma *r)
 {
 	static const char *const names[] = { "below one switch", "under one host bridge",
 					     "under different host bridges" };
-	size_t said = 0;
+	const struct check_pci *gpu = check_nearest_gpu(&ctx->host, r);
+	enum check_distance distance;
+	long a, b;
+	bool far;
 
-	for (size_t i = 0; i < ctx->host.rdma_count; i++) {
-		const struct check_rdma *r = &ctx->host.rdma[i];
-		const struct check_pci *gpu = r->has_pci ? pair_nearest_gpu(&ctx->host, &r->pci) :
-							   NULL;
-		char evidence[192];
-		enum check_pair_path path;
-		long a, b;
-
-		if (!gpu || (ctx->opts->device && strcmp(ctx->opts->device, r->name)))
-			continue;
-		path = pair_path(&r->pci, gpu);
-		a = numa_of(ctx, &r->pci);
-		b = numa_of(ctx, gpu);
-		snprintf(evidence, sizeof(evidence), "nearest GPU %s: %s, NUMA nodes %ld and %ld",
-			 gpu->addr, names[path], a, b);
-		if (path == PAIR_NUMA && a >= 0 && b >= 0 && a != b)
-			check_add(ctx, MRG_CHECK_WARN, r->name, evidence,
-				  "Their traffic crosses the link between the processors.",
-				  "Pair the GPU with a NIC on its own NUMA node.");
-		else
-			check_add(ctx, MRG_CHECK_OK, r->name, evidence, "Near enough.", "");
-		said++;
-	}
-	if (!said)
-		check_add(ctx, MRG_CHECK_SKIP, "", "no pair of RDMA device and GPU on PCI", "", "");
+	if (!gpu)
+		return false;
+	distance = check_pair_distance(&r->pci, gpu);
+	a = numa_of(ctx, &r->pci);
+	b = numa_of(ctx, gpu);
+	far = distance == CHECK_DISTANCE_NUMA && a >= 0 && b >= 0 && a != b;
+	check_add(ctx, far ? MRG_CHECK_WARN : MRG_CHECK_OK, r->name,
+		  far ? "Their traffic crosses the link between the processors." :
+			"NIC and GPU are near enough.",
+		  far ? "Pair the GPU with a NIC on its own NUMA node." : "",
+		  "nearest GPU %s: %s, NUMA nodes %ld and %ld", gpu->addr, names[distance], a, b);
+	return true;
 }
-
-const struct check_item mrg_check_pci_path = { "pci-path", run };

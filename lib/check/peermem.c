@@ -69,46 +69,29 @@ static void not_loaded(struct check_ctx *ctx)
 	const char *module = ctx->host.vendor_core ? installed(ctx) : NULL;
 	char remedy[160];
 
-	if (module) {
-		snprintf(
-			remedy, sizeof(remedy),
-			"modprobe %s; if it is refused, reinstall %s after the vendor's RDMA stack.",
-			module, where_from(module));
+	if (!module) {
 		check_add(
-			ctx, MRG_CHECK_WARN, "",
-			"installed (modules.dep), but not loaded (/sys/module)",
-			"Not loaded, or refused (\"Invalid argument\", -22): it was built for another ib_core.",
-			remedy);
+			ctx, MRG_CHECK_SKIP, "",
+			ctx->host.vendor_core ?
+				"DMA-BUF is the way to GPU memory here." :
+				"Peermem cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.",
+			"", "nvidia_peermem is not loaded (/sys/module)");
 		return;
 	}
+	snprintf(
+		remedy, sizeof(remedy),
+		"Run 'modprobe %s'; if the kernel refuses it, reinstall %s after the vendor's RDMA stack.",
+		module, where_from(module));
 	check_add(
-		ctx, MRG_CHECK_SKIP, "", "nvidia_peermem is not loaded (/sys/module)",
-		ctx->host.vendor_core ?
-			"DMA-BUF is the way to GPU memory here." :
-			"It cannot work with the kernel's own ib_core; DMA-BUF is the way to GPU memory.",
-		"");
+		ctx, MRG_CHECK_WARN, "",
+		"The module is not loaded, or was refused (\"Invalid argument\", -22): it was built for another ib_core.",
+		remedy, "installed (modules.dep), but not loaded (/sys/module)");
 }
 
-static void run(struct check_ctx *ctx)
+static void loaded_in_vain(struct check_ctx *ctx, const char *module)
 {
-	const char *module = loaded(ctx);
 	char remedy[160];
 
-	if (!module) {
-		not_loaded(ctx);
-		return;
-	}
-	if (registered(ctx)) {
-		check_add(ctx, MRG_CHECK_OK, "", "/sys/kernel/mm/memory_peers has its entry",
-			  "Loaded, and registered with the RDMA core.", "");
-		return;
-	}
-	if (linked(ctx)) {
-		check_add(ctx, MRG_CHECK_OK, "",
-			  "loaded, and holds ib_core (/sys/module/ib_core/holders)",
-			  "Loaded, and linked to the RDMA core.", "");
-		return;
-	}
 	if (ctx->host.vendor_core)
 		snprintf(
 			remedy, sizeof(remedy),
@@ -117,8 +100,25 @@ static void run(struct check_ctx *ctx)
 	else
 		snprintf(remedy, sizeof(remedy), "Unload it (modprobe -r %s) and use DMA-BUF.",
 			 module);
-	check_add(ctx, MRG_CHECK_WARN, "", "loaded, but neither registered nor linked to ib_core",
-		  "It was built without the peer symbols and does nothing.", remedy);
+	check_add(ctx, MRG_CHECK_WARN, "",
+		  "The module was built without the peer symbols and does nothing.", remedy,
+		  "loaded, but neither registered nor linked to ib_core");
 }
 
-const struct check_item check_peermem = { "peermem", run };
+void check_peermem(struct check_ctx *ctx)
+{
+	const char *module = loaded(ctx);
+
+	if (!module)
+		not_loaded(ctx);
+	else if (registered(ctx))
+		check_add(ctx, MRG_CHECK_OK, "",
+			  "The module is loaded and registered with the RDMA core.", "",
+			  "/sys/kernel/mm/memory_peers has its entry");
+	else if (linked(ctx))
+		check_add(ctx, MRG_CHECK_OK, "",
+			  "The module is loaded and linked to the RDMA core.", "",
+			  "loaded, and holds ib_core (/sys/module/ib_core/holders)");
+	else
+		loaded_in_vain(ctx, module);
+}

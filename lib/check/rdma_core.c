@@ -20,31 +20,26 @@ static unsigned int version_in(struct check_ctx *ctx, const char *dir, char *fil
 	return major;
 }
 
-static void run(struct check_ctx *ctx)
+void check_rdma_core(struct check_ctx *ctx)
 {
-	char dir[96], file[256] = "", evidence[320];
+	char dir[96], file[256] = "";
 	unsigned int major;
 
 	snprintf(dir, sizeof(dir), "/usr/lib/%s-linux-gnu", ctx->host.arch);
 	major = version_in(ctx, dir, file, sizeof(file));
 	if (!major)
 		major = version_in(ctx, "/usr/lib64", file, sizeof(file));
-	if (!major) {
+	if (!major)
 		check_add(ctx, ctx->host.rdma_count ? MRG_CHECK_UNKNOWN : MRG_CHECK_SKIP, "",
-			  "no libibverbs in /usr/lib or /usr/lib64",
-			  "rdma-core's version is not known.", "");
-		return;
-	}
-	snprintf(evidence, sizeof(evidence), "rdma-core %u (%.250s)", major, file);
-	if (major >= 61) {
-		check_add(ctx, MRG_CHECK_OK, "", evidence,
-			  "Indirect keys over 2 GiB are counted right.", "");
-		return;
-	}
-	check_add(
-		ctx, MRG_CHECK_WARN, "", evidence,
-		"Indirect mlx5 keys over more than 2 GiB overflow an int before v61; ordinary MRs do not.",
-		"Where an engine builds indirect keys (mlx5dv_wr_mr_list), update rdma-core to 61 or later.");
+			  "The version of rdma-core is not known.", "",
+			  "no libibverbs in /usr/lib or /usr/lib64");
+	else if (major >= 61)
+		check_add(ctx, MRG_CHECK_OK, "", "Indirect keys over 2 GiB are counted correctly.",
+			  "", "rdma-core %u (%.250s)", major, file);
+	else
+		check_add(
+			ctx, MRG_CHECK_WARN, "",
+			"Before version 61 indirect mlx5 keys over more than 2 GiB overflow an int; ordinary MRs do not.",
+			"Where an engine builds indirect keys (mlx5dv_wr_mr_list), update rdma-core to 61 or later.",
+			"rdma-core %u (%.250s)", major, file);
 }
-
-const struct check_item check_rdma_core = { "rdma-core", run };

@@ -38,41 +38,45 @@ static size_t read_nets(struct check_ctx *ctx, const char *text, struct net *net
 	return n;
 }
 
-static void run(struct check_ctx *ctx)
+static size_t add_pairs(struct check_ctx *ctx, const struct net *nets, size_t count)
 {
-	struct net nets[CHECK_MAX_DEVICES];
-	char *text = check_buffer(ctx), evidence[192];
-	ssize_t n = text ? mrg_tree_read(ctx->tree, "/proc/net/route", text, HOST_TREE_MAX_FILE) :
-			   -1;
-	size_t count = n > 0 ? read_nets(ctx, text, nets, CHECK_MAX_DEVICES) : 0, pairs = 0;
+	size_t pairs = 0;
 
-	free(text);
 	for (size_t i = 0; i < count; i++)
 		for (size_t k = i + 1; k < count; k++) {
 			if (nets[i].dest != nets[k].dest || nets[i].mask != nets[k].mask ||
 			    !strcmp(nets[i].dev, nets[k].dev))
 				continue;
 			pairs++;
-			snprintf(evidence, sizeof(evidence),
-				 "%s and %s have the same subnet (/proc/net/route)", nets[i].dev,
-				 nets[k].dev);
 			check_add(
-				ctx, MRG_CHECK_WARN, nets[i].dev, evidence,
+				ctx, MRG_CHECK_WARN, nets[i].dev,
 				"Traffic for one leaves by the other.",
-				"One subnet for each NIC, or source routes with sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2");
+				"Give each NIC a subnet of its own, or use source routes with 'sysctl net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2'.",
+				"%s and %s have the same subnet (/proc/net/route)", nets[i].dev,
+				nets[k].dev);
 		}
-	if (pairs)
+	return pairs;
+}
+
+void check_subnet(struct check_ctx *ctx)
+{
+	struct net nets[CHECK_MAX_DEVICES];
+	char *text = check_buffer(ctx);
+	ssize_t n = text ? mrg_tree_read(ctx->tree, "/proc/net/route", text, HOST_TREE_MAX_FILE) :
+			   -1;
+	size_t count = n > 0 ? read_nets(ctx, text, nets, CHECK_MAX_DEVICES) : 0;
+
+	free(text);
+	if (add_pairs(ctx, nets, count))
 		return;
 	if (n < 0 && ctx->host.rdma_count)
 		check_add(
-			ctx, MRG_CHECK_UNKNOWN, "", "/proc/net/route was not readable",
-			"Whether two NICs share a subnet was not seen.",
-			"Compare the networks of: ip -4 address show, or run where /proc/net is there.");
+			ctx, MRG_CHECK_UNKNOWN, "", "Whether two NICs share a subnet is not known.",
+			"Compare the networks that 'ip -4 address show' prints, or run where /proc/net can be read.",
+			"/proc/net/route was not readable");
 	else
-		check_add(ctx, ctx->host.rdma_count > 1 ? MRG_CHECK_OK : MRG_CHECK_SKIP, "",
+		check_add(ctx, ctx->host.rdma_count > 1 ? MRG_CHECK_OK : MRG_CHECK_SKIP, "", "", "",
+			  "%s",
 			  count ? "every RDMA network device has a subnet of its own" :
-				  "no IPv4 route over an RDMA network device",
-			  "", "");
+				  "no IPv4 route over an RDMA network device");
 }
-
-const struct check_item check_subnet = { "subnet", run };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether mrguard's own tests run on this kernel, and where not, on which that
- * are like it.  It says nothing of whether the host is affected.
+ * Whether mrguard's own tests run on this kernel; if not, the kernels like it
+ * that they run on.  It says nothing of whether the host is affected.
  */
 #include <string.h>
 
@@ -42,29 +42,25 @@ static void name_those_like_it(const struct check_host *h, char *text, size_t ca
 					      tested[i].release);
 }
 
-static void run(struct check_ctx *ctx)
+void check_tested(struct check_ctx *ctx)
 {
 	const struct check_host *h = &ctx->host;
 	const struct tested *t = find(h);
-	char evidence[192], meaning[256], others[160];
+	char meaning[256], others[160];
 
 	if (!h->release[0] || !h->page_size) {
-		check_add(ctx, MRG_CHECK_UNKNOWN, "", "kernel or page size not recorded", "", "");
-		return;
-	}
-	snprintf(evidence, sizeof(evidence), "%s on %s, %lu KiB pages", h->release, h->arch,
-		 h->page_size / 1024);
-	if (t) {
-		snprintf(meaning, sizeof(meaning),
-			 "mrguard's own tests run on this kernel; IOMMU: %s.", t->iommu);
-		check_add(ctx, MRG_CHECK_OK, "", evidence, meaning, "");
+		check_add(ctx, MRG_CHECK_UNKNOWN, "", "", "", "kernel or page size not recorded");
 		return;
 	}
 	name_those_like_it(h, others, sizeof(others));
-	snprintf(meaning, sizeof(meaning),
-		 "mrguard's own tests do not run on this kernel; of its kind they run on: %s.",
-		 others[0] ? others : "none");
-	check_add(ctx, MRG_CHECK_SKIP, "", evidence, meaning, "");
+	if (t)
+		snprintf(meaning, sizeof(meaning),
+			 "The project's tests run on this kernel; IOMMU: %s.", t->iommu);
+	else
+		snprintf(
+			meaning, sizeof(meaning),
+			"The project's tests do not run on this kernel; of its kind they run on: %s.",
+			others[0] ? others : "none");
+	check_add(ctx, t ? MRG_CHECK_OK : MRG_CHECK_SKIP, "", meaning, "",
+		  "%s on %s, %lu KiB pages", h->release, h->arch, h->page_size / 1024);
 }
-
-const struct check_item check_tested = { "tested", run };
