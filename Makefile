@@ -74,7 +74,7 @@ transfer_srcs  := $(wildcard $(transfer_rooms:%=lib/%/*.c))
 ground_srcs    := $(filter-out lib/base/last_error.c lib/base/version.c,$(wildcard lib/base/*.c))
 tool_srcs  := $(wildcard lib/tools/*.c)
 # `mrguard run' prints the report of a process that runs.
-tool_srcs  += $(addprefix lib/guard/,policy.c report.c table.c text.c words.c)
+tool_srcs  += $(addprefix lib/guard/,mr_table.c names.c report.c sigsafe.c)
 guard_srcs := $(filter-out lib/guard/audit.c,$(wildcard lib/guard/*.c))
 unit_srcs  := $(wildcard tests/unit/*.c)
 
@@ -169,11 +169,11 @@ $(guard): $(guard_objs) $(internal) lib/guard/guard.map
 		$(if $(SANITIZE),,-Wl,-z,defs) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(guard_objs) $(internal) -ldl -lpthread
 
 # In a namespace of the loader's own: not even libc.
-$(audit): lib/guard/audit.c
+$(audit): lib/guard/audit.c lib/guard/calls.h
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -fPIC -ffreestanding -fno-stack-protector -fvisibility=hidden \
-		-fno-builtin $(warnings) -O2 -g -shared -nostdlib -Wl,-soname,$(@F) -o $@ $<
+		-fno-builtin -Ilib $(warnings) -O2 -g -shared -nostdlib -Wl,-soname,$(@F) -o $@ $<
 
 $(O)/tests/unit/%: tests/unit/%.c $(internal)
 	$(call say,CC,$<)

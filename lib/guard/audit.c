@@ -1,34 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libmrguard-audit.so, for LD_AUDIT (rtld-audit(7)): sees symbols that are looked
- * up in a library by name (dlsym, dlvsym), which no preloaded library does, and
- * has them bound to the guard.  NCCL comes to libibverbs that way.
+ * libmrguard-audit.so, for LD_AUDIT (rtld-audit(7)): binds symbols that a program
+ * looks up by name (dlsym, dlvsym) to the guard, which preloading alone cannot.
+ * NCCL finds libibverbs that way.
  *
- * The loader keeps it in a namespace of its own, with whatever it needs; so it
- * needs nothing, libc included.  Without functions for PLT calls glibc 2.35 and
- * later lets those run as if nobody listened.
+ * The loader puts an audit library and all that it needs into a namespace of
+ * their own; so this one needs nothing, not even libc.  It has no functions for
+ * PLT calls, and glibc 2.35 and later then makes those at full speed.
  */
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "guard/calls.h"
+
 #define API __attribute__((visibility("default")))
 
-/* Bound late to a function that the caller finds by itself. */
+/* The guard's mrguard_guard_bind(), found in the program's namespace. */
 typedef uintptr_t bind_fn(const char *name, uintptr_t address, uintptr_t base);
 
 static bind_fn *bind;
-static bool started; /* the program's own libraries are relocated */
+static bool started; /* the libraries that the program starts with are relocated */
 
-static const char *const guarded[] = {
-	"ibv_reg_mr",	     "ibv_reg_mr_iova", "ibv_reg_mr_iova2",
-	"ibv_reg_dmabuf_mr", "ibv_reg_mr_ex",	"ibv_rereg_mr",
-	"ibv_dereg_mr",	     "ibv_fork_init",	"mlx5dv_reg_dmabuf_mr",
-};
-#define GUARDED (sizeof(guarded) / sizeof(guarded[0]))
-
-/* What a library exports. */
+/* The tables of a library's exported symbols. */
 struct exports {
 	const ElfW(Sym) * symbols;
 	const char *strings;
@@ -36,7 +31,7 @@ struct exports {
 	const uint32_t *hash; /* DT_GNU_HASH */
 };
 
-/* The loader adds the base to these where it can write them. */
+/* The loader has added the base already, where the table can be written. */
 static const void *pointer_of(const struct link_map *map, ElfW(Addr) value)
 {
 	return (const void *)(value < map->l_addr ? value + map->l_addr : value);
@@ -112,8 +107,8 @@ API unsigned int la_version(unsigned int version)
 	return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-/* Bindings are told of where one end asks to be told of those it makes, and the
- * other of those made to it. */
+/* The loader reports a binding where the caller's library has LA_FLG_BINDFROM and
+ * the other one LA_FLG_BINDTO. */
 API unsigned int la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *cookie)
 {
 	const ElfW(Sym) * own;
@@ -138,14 +133,14 @@ API void la_activity(uintptr_t *cookie, unsigned int flag)
 	(void)flag;
 }
 
-/* All of the start is done: the guard is relocated too, and can be called. */
+/* From here on the guard is relocated and can be called. */
 API void la_preinit(uintptr_t *cookie)
 {
 	(void)cookie;
 	started = true;
 }
 
-/* Old versions of a symbol, hidden ones, have another interface. */
+/* A hidden symbol is an old version, with another interface. */
 static bool is_current(const struct link_map *map, unsigned int index)
 {
 	struct exports e;
@@ -161,12 +156,12 @@ API uintptr_t la_symbind64(Elf64_Sym *sym, unsigned int index, uintptr_t *from, 
 	size_t i = 0;
 
 	(void)flags;
-	while (i < GUARDED && !equal(guarded[i], name))
+	while (i < GUARD_REPLACED && !equal(guard_calls[i], name))
 		i++;
-	if (i == GUARDED || !bind || !started || !is_current(library, index))
+	if (i == GUARD_REPLACED || !bind || !started || !is_current(library, index))
 		return sym->st_value;
-	/* One that has the symbol too stands before the library, as the guard
-	 * itself does, and asks for what comes after it. */
+	/* A caller that has the symbol itself replaces it too, as the guard does,
+	 * and looks for the function behind its own. */
 	if (find_in(caller, name))
 		return sym->st_value;
 	return bind(name, sym->st_value, library->l_addr);

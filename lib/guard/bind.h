@@ -7,19 +7,16 @@
 #include <stdint.h>
 
 /**
- * mrguard_guard_bind() - the guard's function to stand before another
+ * mrguard_guard_bind() - the guard's function that replaces another
  * @name: of the symbol
- * @address: what it would be bound to
- * @base: where the library that has it is loaded
+ * @address: of the function that it would be bound to
+ * @base: where that function's library is loaded
  *
- * Called by the audit library, with the loader's lock held: it calls nothing.
+ * The audit library calls it with the loader's lock held: it calls nothing.
  *
- * Return: an entry of the guard; @address where there is none (left).
+ * Return: an entry of the guard; @address where the guard has none (left).
  */
 __attribute__((visibility("default"))) uintptr_t
 mrguard_guard_bind(const char *name, uintptr_t address, uintptr_t base);
-
-/* Bindings for which no entry was left. */
-unsigned long guard_bind_unseen(void);
 
 #endif

@@ -1,61 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that programs are bound to in place of verbs'.  What the guard
- * does around a call is in guard.c; here each call is brought into one form, and
- * the guard_real function found.
+ * The functions that the loader binds programs to instead of verbs'.  Each brings
+ * its call into one form; register.c has what the guard does around it.
  *
  * Each exists once for the library that the program was linked with, and once
- * for each library that the audit library may meet (guard_real.h).
+ * for each library that the audit library may meet (real.h).
  */
 #include <errno.h>
 
 #include "guard/entry.h"
-#include "guard/real.h"
+#include "guard/register.h"
 
 #define API __attribute__((visibility("default")))
 
-/* verbs.h makes macros of these, which choose between two symbols. */
+/* verbs.h has macros of these names, which choose between two symbols. */
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
-
-static struct ibv_mr *no_function(void)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-#define CALL(type, lib, fn, ...)                            \
-	({                                                  \
-		type *call_ = (type *)guard_real(lib, fn);  \
-		call_ ? call_(__VA_ARGS__) : no_function(); \
-	})
-
-struct ibv_mr *guard_call_real(const struct guard_request *r)
-{
-	void *addr = (void *)(uintptr_t)r->addr;
-	int access = (int)r->access;
-
-	switch (r->call) {
-	case GUARD_REG_MR:
-		return CALL(real_reg_mr, r->lib, REAL_REG_MR, r->pd, addr, r->length, access);
-	case GUARD_REG_MR_IOVA:
-		return CALL(real_reg_mr_iova, r->lib, REAL_REG_MR_IOVA, r->pd, addr, r->length,
-			    r->iova, access);
-	case GUARD_REG_MR_IOVA2:
-		return CALL(real_reg_mr_iova2, r->lib, REAL_REG_MR_IOVA2, r->pd, addr, r->length,
-			    r->iova, r->access);
-	case GUARD_REG_DMABUF_MR:
-		return CALL(real_reg_dmabuf_mr, r->lib, REAL_REG_DMABUF_MR, r->pd, r->offset,
-			    r->length, r->iova, r->fd, access);
-	case GUARD_REG_MR_EX:
-		return CALL(real_reg_mr_ex, r->lib, REAL_REG_MR_EX, r->pd, r->attr);
-	case GUARD_MLX5_REG_DMABUF_MR:
-		return CALL(real_mlx5_reg_dmabuf_mr, r->lib, REAL_MLX5_REG_DMABUF_MR, r->pd,
-			    r->offset, r->length, r->iova, r->fd, access, r->mlx5_access);
-	default:
-		return no_function();
-	}
-}
 
 static struct ibv_mr *reg_mr(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
 			     int access)
@@ -114,8 +74,8 @@ static struct ibv_mr *reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, uint64_
 					 .length = length,
 					 .access = (unsigned int)access };
 
-	/* How programs ask whether there are DMA-BUF MRs at all. */
-	return fd < 0 ? guard_call_real(&r) : guard_register(&r);
+	/* Programs call it so to ask whether DMA-BUF MRs are supported. */
+	return fd < 0 ? guard_real_register(&r) : guard_register(&r);
 }
 
 static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, uint64_t offset,
@@ -132,10 +92,11 @@ static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, ui
 					 .access = (unsigned int)access,
 					 .mlx5_access = mlx5_access };
 
-	return fd < 0 ? guard_call_real(&r) : guard_register(&r);
+	return fd < 0 ? guard_real_register(&r) : guard_register(&r);
 }
 
-/* What the mask does not name verbs refuses by itself, or knows better. */
+/* Without address and descriptor in the mask, verbs refuses the call, or knows
+ * a field that the guard does not. */
 static struct ibv_mr *reg_mr_ex(unsigned int lib, struct ibv_pd *pd,
 				struct guard_mr_init_attr *attr)
 {
@@ -157,7 +118,7 @@ static struct ibv_mr *reg_mr_ex(unsigned int lib, struct ibv_pd *pd,
 	if (mask & GUARD_MASK_FD_OFFSET)
 		r.offset = attr->fd_offset;
 	if (!(mask & (GUARD_MASK_ADDR | GUARD_MASK_FD)) || ((mask & GUARD_MASK_FD) && attr->fd < 0))
-		return guard_call_real(&r);
+		return guard_real_register(&r);
 	return guard_register(&r);
 }
 
@@ -174,11 +135,11 @@ static int rereg_mr(unsigned int lib, struct ibv_mr *mr, int flags, struct ibv_p
 				   .access = flags & IBV_REREG_MR_CHANGE_ACCESS ?
 						     (unsigned int)access :
 						     0 };
-	real_rereg_mr *call = guard_real(lib, REAL_REREG_MR);
+	guard_rereg_mr_fn *call = guard_real(lib, GUARD_REREG_MR);
 	int ret;
 
 	if (!call) {
-		no_function();
+		errno = EOPNOTSUPP;
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	/* Other changes leave the pages as they are. */
@@ -194,28 +155,28 @@ static int rereg_mr(unsigned int lib, struct ibv_mr *mr, int flags, struct ibv_p
 
 static int dereg_mr(unsigned int lib, struct ibv_mr *mr)
 {
-	real_dereg_mr *call = guard_real(lib, REAL_DEREG_MR);
-	struct guard_leave leave;
+	guard_dereg_mr_fn *call = guard_real(lib, GUARD_DEREG_MR);
+	struct guard_dereg dereg;
 	int ret;
 
 	if (!call)
 		return ENOSYS;
-	guard_dereg_begin(mr, &leave);
+	guard_dereg_begin(mr, &dereg);
 	ret = call(mr);
-	guard_dereg_end(mr, &leave, ret);
+	guard_dereg_end(mr, &dereg, ret);
 	return ret;
 }
 
 static int fork_init(unsigned int lib)
 {
-	real_fork_init *call = guard_real(lib, REAL_FORK_INIT);
+	guard_fork_init_fn *call = guard_real(lib, GUARD_FORK_INIT);
 
 	if (!guard_fork_wanted())
 		return 0;
 	return call ? call() : ENOSYS;
 }
 
-/* The program's own library: these names and, by guard.map, versions. */
+/* Library 0: the loader finds these by name and, from guard.map, version. */
 API struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	return reg_mr(0, pd, addr, length, access);
@@ -314,24 +275,24 @@ API int ibv_fork_init(void)
 		return fork_init(n);                                                               \
 	}
 
-#define TABLE(n)                                                  \
-	[n] = {                                                   \
-		[REAL_REG_MR] = (void *)reg_mr_##n,               \
-		[REAL_REG_MR_IOVA] = (void *)reg_mr_iova_##n,     \
-		[REAL_REG_MR_IOVA2] = (void *)reg_mr_iova2_##n,   \
-		[REAL_REG_DMABUF_MR] = (void *)reg_dmabuf_mr_##n, \
-		[REAL_REG_MR_EX] = (void *)reg_mr_ex_##n,         \
-		[REAL_MLX5_REG_DMABUF_MR] = (void *)mlx5_reg_##n, \
-		[REAL_REREG_MR] = (void *)rereg_mr_##n,           \
-		[REAL_DEREG_MR] = (void *)dereg_mr_##n,           \
-		[REAL_FORK_INIT] = (void *)fork_init_##n,         \
+#define TABLE(n)                                                   \
+	[n] = {                                                    \
+		[GUARD_REG_MR] = (void *)reg_mr_##n,               \
+		[GUARD_REG_MR_IOVA] = (void *)reg_mr_iova_##n,     \
+		[GUARD_REG_MR_IOVA2] = (void *)reg_mr_iova2_##n,   \
+		[GUARD_REG_DMABUF_MR] = (void *)reg_dmabuf_mr_##n, \
+		[GUARD_REG_MR_EX] = (void *)reg_mr_ex_##n,         \
+		[GUARD_MLX5_REG_DMABUF_MR] = (void *)mlx5_reg_##n, \
+		[GUARD_REREG_MR] = (void *)rereg_mr_##n,           \
+		[GUARD_DEREG_MR] = (void *)dereg_mr_##n,           \
+		[GUARD_FORK_INIT] = (void *)fork_init_##n,         \
 	}
 
 ENTRIES(1)
 ENTRIES(2)
 ENTRIES(3)
 
-void *const guard_real_entries[REAL_LIBRARIES][REAL_GUARDED] = {
+void *const guard_entries[GUARD_LIBRARIES][GUARD_REPLACED] = {
 	TABLE(1),
 	TABLE(2),
 	TABLE(3),

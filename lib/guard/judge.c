@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Verdicts.  DMA-BUFs are judged by lib/region's own planning, which asks the
- * module for the addresses where they matter, and keeps what it learnt of a
- * DMA-BUF whose addresses do not change.
+ * Verdicts.  lib/region's planning judges DMA-BUFs: it asks the module for the
+ * addresses where they matter, and keeps the answer for a DMA-BUF whose addresses
+ * do not change.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "base/error.h"
 #include "host/maps.h"
 #include "model/model.h"
 #include "region/request.h"
 
 #include "guard/judge.h"
 
-/* The largest page of a walk that does no harm. */
+/* The largest page that every walk handles. */
 #define HARMLESS_SHIFT 31
 
 static void conclude(struct guard_finding *finding, enum mrg_verdict verdict,
@@ -26,9 +26,10 @@ static void conclude(struct guard_finding *finding, enum mrg_verdict verdict,
 	finding->grounds = grounds;
 }
 
-/* What needs no look at anything; true where that decides. */
-static bool plain(const struct guard_process *p, const struct guard_request *req,
-		  struct guard_finding *finding)
+/* Decides from the request and the walk alone, where these are enough. */
+
+static bool decide_at_once(const struct guard_process *p, const struct guard_request *req,
+			   struct guard_finding *finding)
 {
 	enum mrg_walk walk = p->ctx->dev_info.walk;
 	uint64_t last = req->iova + req->length - 1;
@@ -109,7 +110,7 @@ static void to_region(struct guard_process *p, const struct guard_request *req,
 					.offset = req->offset,
 					.access = (int)req->access };
 	out->opts.size = sizeof(out->opts);
-	/* The program's iova is what it is. */
+	/* The program insists on its iova. */
 	out->opts.flags = MRG_REG_IOVA_EQUAL;
 	out->opts.strategy = MRG_STRATEGY_SPLIT;
 }
@@ -131,7 +132,7 @@ static void judge_dmabuf(struct guard_process *p, const struct guard_request *re
 	struct region_request region;
 
 	to_region(p, req, &region);
-	/* uverbs' own rule; it refuses what does not keep it. */
+	/* uverbs refuses a range whose page offsets differ. */
 	if ((req->iova ^ req->offset) & (p->ctx->page_size - 1)) {
 		conclude(finding, MRG_REFUSED, GUARD_KERNEL_REFUSES);
 		return;
@@ -139,12 +140,12 @@ static void judge_dmabuf(struct guard_process *p, const struct guard_request *re
 	if (region_device_get(p->ctx, req->pd->context, &region.device))
 		return;
 	ask_region(&region, finding);
-	if (finding->grounds == GUARD_LAYOUT_FAILED && guard_module_again(p))
+	if (finding->grounds == GUARD_LAYOUT_FAILED && guard_process_reopen_module(p))
 		ask_region(&region, finding);
 }
 
-/* What of the range is huge pages or a device's.  A range that no VMA covers
- * can only be a device's, else the kernel refuses it. */
+/* Whether the range has huge pages or device memory.  Where no VMA covers a part,
+ * it is device memory, or the kernel refuses it. */
 static bool look_at_range(const struct guard_process *p, uint64_t start, uint64_t end, bool *huge,
 			  bool *device)
 {
@@ -154,7 +155,7 @@ static bool look_at_range(const struct guard_process *p, uint64_t start, uint64_
 	char path[PATH_MAX];
 
 	*huge = *device = false;
-	/* For smaps the kernel walks page tables: only for what may wrap. */
+	/* The kernel walks page tables for smaps: slow, so only for what may wrap. */
 	snprintf(path, sizeof(path), "%s/self/smaps", p->ctx->env->proc);
 	if (host_maps_open(&maps, path))
 		return false;
@@ -171,7 +172,7 @@ static bool look_at_range(const struct guard_process *p, uint64_t start, uint64_
 	return true;
 }
 
-/* Whether pages of ordinary memory, contiguous for so long, could do harm. */
+/* Whether ordinary memory can have runs of 4 GiB, contiguous for the device. */
 static void judge_memory(struct guard_process *p, const struct guard_request *req,
 			 struct guard_finding *finding)
 {
@@ -205,7 +206,7 @@ void guard_judge(struct guard_process *p, const struct guard_request *req,
 	finding->page_shift = 0;
 	finding->reason[0] = '\0';
 	finding->path = path_of(p, req);
-	if (plain(p, req, finding))
+	if (decide_at_once(p, req, finding))
 		return;
 	conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_NOT_JUDGED);
 	if (!guard_enter(&cancel))
@@ -225,7 +226,10 @@ void guard_explain(struct guard_process *p, const struct guard_request *req, int
 	struct region_proc proc;
 	int cancel;
 
-	memset(why, 0, sizeof(*why));
+	base_error_set(
+		why, -error, "register", "Run mrguard explain with this call and errno.",
+		"Verbs failed with errno %d, unexplained: memory was short, or a signal handler interrupted the guard.",
+		error);
 	to_region(p, req, &region);
 	if (req->fd < 0)
 		region.addr = req->addr;

@@ -1,69 +1,61 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+
+#include "guard/names.h"
 #include "guard/policy.h"
 
-static const char *const action_names[] = {
-	[GUARD_OBSERVE] = "observe",
-	[GUARD_REFUSE] = "refuse",
-	[GUARD_ALLOW] = "allow",
-};
-
-bool guard_action_parse(const char *word, enum guard_action *action)
+static int refuse_word(struct mrg_error *error, const char *name, const char *word,
+		       const char *remedy)
 {
-	for (size_t i = 0; i < sizeof(action_names) / sizeof(action_names[0]); i++) {
-		if (strcmp(word, action_names[i]))
-			continue;
-		*action = (enum guard_action)i;
-		return true;
-	}
-	return false;
+	return base_error_set(error, -EINVAL, "read policy", remedy,
+			      "%s is \"%s\", which is unknown, so the default applies.", name,
+			      word);
 }
 
-const char *guard_action_name(enum guard_action action)
+static int read_action(const char *name, enum guard_action *action, struct mrg_error *error)
 {
-	return action_names[action];
-}
-
-static bool read_action(const char *name, enum guard_action *action)
-{
-	/* A program with more rights than its caller takes no orders from it. */
+	/* A program with more rights than its caller ignores its caller's policy. */
 	const char *word = secure_getenv(name);
 
-	return !word || guard_action_parse(word, action);
+	if (!word || guard_action_parse(word, action))
+		return 0;
+	return refuse_word(error, name, word, "Use refuse, allow or observe.");
 }
 
-static bool read_format(struct guard_policy *policy)
+static int read_format(struct guard_policy *policy, struct mrg_error *error)
 {
 	const char *word = secure_getenv(GUARD_ENV_FORMAT);
 
 	if (!word || !strcmp(word, "text"))
-		return true;
+		return 0;
 	policy->json = !strcmp(word, "json");
 	policy->quiet = !strcmp(word, "none");
-	return policy->json || policy->quiet;
+	if (policy->json || policy->quiet)
+		return 0;
+	return refuse_word(error, GUARD_ENV_FORMAT, word, "Use text, json or none.");
 }
 
-const char *guard_policy_read(struct guard_policy *policy)
+int guard_policy_read(struct guard_policy *policy, struct mrg_error *error)
 {
-	const char *wrong = NULL;
+	int ret, failed;
 
 	*policy = (struct guard_policy){ .at_risk = GUARD_REFUSE, .unknown = GUARD_ALLOW };
-	if (!read_action(GUARD_ENV, &policy->at_risk))
-		wrong = GUARD_ENV;
-	/* Who only looks on looks on at both. */
+	ret = read_action(GUARD_ENV, &policy->at_risk, error);
 	if (policy->at_risk == GUARD_OBSERVE)
 		policy->unknown = GUARD_OBSERVE;
-	if (!read_action(GUARD_ENV_UNKNOWN, &policy->unknown))
-		wrong = GUARD_ENV_UNKNOWN;
-	if (!read_format(policy))
-		wrong = GUARD_ENV_FORMAT;
+	failed = read_action(GUARD_ENV_UNKNOWN, &policy->unknown, error);
+	ret = failed ? failed : ret;
+	failed = read_format(policy, error);
+	ret = failed ? failed : ret;
 	policy->report = secure_getenv(GUARD_ENV_REPORT);
 	if (policy->report && !*policy->report)
 		policy->report = NULL;
-	return wrong;
+	return ret;
 }
 
 bool guard_report_path(const char *pattern, pid_t pid, char *path, size_t size)

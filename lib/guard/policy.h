@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the guard is told by the environment; `mrguard run' has options for it. */
+/* The guard's variables of the environment; `mrguard run' has options that set them. */
 #ifndef GUARD_POLICY_H
 #define GUARD_POLICY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/types.h>
+#include <mrguard/common.h>
 
 #include "guard/state.h"
 
@@ -22,15 +20,15 @@ struct guard_policy {
 	const char *report; /* a path, %p is the process; NULL: standard error */
 };
 
-/** guard_policy_read() - from the environment.  Return: NULL, or the name of a
- *  variable whose word is none: its default is taken, the safe one. */
-const char *guard_policy_read(struct guard_policy *policy);
+/**
+ * guard_policy_read() - from the environment
+ * @error: OUT the variable whose value is unknown, where one is
+ *
+ * Return: 0; -EINVAL where a value is unknown: its default, the safe one, applies.
+ */
+int guard_policy_read(struct guard_policy *policy, struct mrg_error *error);
 
-/** guard_action_parse() - "observe", "refuse", "allow"; false for others */
-bool guard_action_parse(const char *word, enum guard_action *action);
-const char *guard_action_name(enum guard_action action);
-
-/** guard_report_path() - %p is replaced.  Return: false where it does not fit */
+/** guard_report_path() - replace %p.  Return: false where the path does not fit */
 bool guard_report_path(const char *pattern, pid_t pid, char *path, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The guard in this process: made at the first registration, anew after fork. */
+/* The guard in this process: made at the first registration, and anew after fork. */
 #ifndef GUARD_PROCESS_H
 #define GUARD_PROCESS_H
 
@@ -19,18 +19,18 @@ struct guard_process {
 	struct guard_state *state;
 	struct region_env env;
 	struct mrg_ctx *ctx;
-	/* Another thread of the parent may have been at work on it: a child can
-	 * neither use nor close it. */
+	/* The parent's.  Another thread of the parent may have held its locks at
+	 * fork, so the child neither uses nor closes it. */
 	struct mrg_ctx *inherited;
 	struct region_headroom room;
-	bool peermem; /* a module that lets GPU memory be pinned is loaded */
-	dev_t stderr_dev; /* what standard error was: a program can close it */
-	ino_t stderr_ino; /* and get the number again for something else */
+	bool peermem; /* a module that pins GPU memory by its address is loaded */
+	dev_t stderr_dev; /* standard error at the start: the program can close it, */
+	ino_t stderr_ino; /* and open another file under its number */
 };
 
 /*
- * What the calling thread is at.  A signal handler that registers memory meets
- * it half way: while @busy the guard's locks may be this thread's own.
+ * What the calling thread does.  A signal handler that registers memory can
+ * interrupt it anywhere: while @busy this thread may hold the guard's locks.
  */
 struct guard_thread {
 	const struct guard_request *current; /* inside verbs for this one */
@@ -43,10 +43,10 @@ extern __thread struct guard_thread guard_thread
  * guard_enter() - begin work that takes the guard's locks, or reads files
  * @cancel: OUT for guard_leave()
  *
- * A thread that is cancelled in between would take a lock along; verbs itself is
- * no place where that can happen.
+ * Until guard_leave() the thread cannot be cancelled: it would keep the locks for
+ * ever.  Verbs itself has no cancellation point with its locks held.
  *
- * Return: false where this thread is at it already: it is a signal handler.
+ * Return: false in a signal handler that interrupted such work of its thread.
  */
 static inline bool guard_enter(int *cancel)
 {
@@ -63,21 +63,38 @@ static inline void guard_leave(int cancel)
 	guard_thread.busy = false;
 }
 
-/** guard_process() - the guard; NULL where it could not be made, or where this
- *  thread is just making it.  errno may change. */
-struct guard_process *guard_process(void);
-/** guard_process_ready() - the same where it is made already; for a signal
- *  handler and the end */
+/** guard_process_start() - the guard, made where it is not there yet
+ *
+ * errno may change.
+ *
+ * Return: NULL where it could not be made, and in a signal handler that
+ * interrupted its making.
+ */
+struct guard_process *guard_process_start(void);
+/** guard_process_ready() - the guard, or NULL where it is not made yet */
 struct guard_process *guard_process_ready(void);
 
-/** guard_stderr() - 2 where that is what it was at the start, else -1 */
-int guard_stderr(const struct guard_process *p);
+/** guard_process_claim() - the guard, for the one thread that makes it; NULL for all others */
+struct guard_process *guard_process_claim(void);
+/** guard_process_settle() - the guard is made, or cannot be */
+void guard_process_settle(bool made);
+/** guard_process_wait() - as guard_process_ready(), once the thread that makes it has settled */
+struct guard_process *guard_process_wait(void);
 
-uint64_t guard_now(const struct guard_process *p);
+/** guard_process_stderr() - 2 where that is still the file of the start, else -1 */
+int guard_process_stderr(const struct guard_process *p);
 
-/** guard_module_again() - after a failure of the module: the program may have
- *  closed its descriptor with all others.  Return: true where that was so, and it
- *  is open again.  Takes a lock: only while not busy with the guard's. */
-bool guard_module_again(struct guard_process *p);
+/** guard_process_now() - nanoseconds since the start */
+uint64_t guard_process_now(const struct guard_process *p);
+
+/**
+ * guard_process_reopen_module() - after a failure of the module: the program may
+ * have closed its descriptor with all others
+ *
+ * Takes a lock, so only between guard_enter() and guard_leave().
+ *
+ * Return: true where the descriptor was closed, and is open again.
+ */
+bool guard_process_reopen_module(struct guard_process *p);
 
 #endif

@@ -4,39 +4,37 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "guard/bind.h"
 #include "guard/real.h"
 
+/* Where the loader finds them: the version that programs ask for, and the library. */
 static const struct {
-	const char *name;
 	const char *version;
 	const char *library;
-} names[REAL_FNS] = {
-	[REAL_REG_MR] = { "ibv_reg_mr", "IBVERBS_1.1", "libibverbs.so.1" },
-	[REAL_REG_MR_IOVA] = { "ibv_reg_mr_iova", "IBVERBS_1.7", "libibverbs.so.1" },
-	[REAL_REG_MR_IOVA2] = { "ibv_reg_mr_iova2", "IBVERBS_1.8", "libibverbs.so.1" },
-	[REAL_REG_DMABUF_MR] = { "ibv_reg_dmabuf_mr", "IBVERBS_1.12", "libibverbs.so.1" },
-	[REAL_REG_MR_EX] = { "ibv_reg_mr_ex", "IBVERBS_1.15", "libibverbs.so.1" },
-	[REAL_MLX5_REG_DMABUF_MR] = { "mlx5dv_reg_dmabuf_mr", "MLX5_1.25", "libmlx5.so.1" },
-	[REAL_REREG_MR] = { "ibv_rereg_mr", "IBVERBS_1.1", "libibverbs.so.1" },
-	[REAL_DEREG_MR] = { "ibv_dereg_mr", "IBVERBS_1.1", "libibverbs.so.1" },
-	[REAL_FORK_INIT] = { "ibv_fork_init", "IBVERBS_1.1", "libibverbs.so.1" },
-	[REAL_QUERY_DEVICE] = { "ibv_query_device", "IBVERBS_1.1", "libibverbs.so.1" },
-	[REAL_IS_FORK_INITIALIZED] = { "ibv_is_fork_initialized", "IBVERBS_1.13",
-				       "libibverbs.so.1" },
-	[REAL_DONTFORK_RANGE] = { "ibv_dontfork_range", "IBVERBS_1.1", "libibverbs.so.1" },
-	[REAL_DOFORK_RANGE] = { "ibv_dofork_range", "IBVERBS_1.1", "libibverbs.so.1" },
+} origin[GUARD_CALLS] = {
+	[GUARD_REG_MR] = { "IBVERBS_1.1", "libibverbs.so.1" },
+	[GUARD_REG_MR_IOVA] = { "IBVERBS_1.7", "libibverbs.so.1" },
+	[GUARD_REG_MR_IOVA2] = { "IBVERBS_1.8", "libibverbs.so.1" },
+	[GUARD_REG_DMABUF_MR] = { "IBVERBS_1.12", "libibverbs.so.1" },
+	[GUARD_REG_MR_EX] = { "IBVERBS_1.15", "libibverbs.so.1" },
+	[GUARD_MLX5_REG_DMABUF_MR] = { "MLX5_1.25", "libmlx5.so.1" },
+	[GUARD_REREG_MR] = { "IBVERBS_1.1", "libibverbs.so.1" },
+	[GUARD_DEREG_MR] = { "IBVERBS_1.1", "libibverbs.so.1" },
+	[GUARD_FORK_INIT] = { "IBVERBS_1.1", "libibverbs.so.1" },
+	[GUARD_QUERY_DEVICE] = { "IBVERBS_1.1", "libibverbs.so.1" },
+	[GUARD_IS_FORK_INITIALIZED] = { "IBVERBS_1.13", "libibverbs.so.1" },
+	[GUARD_DONTFORK_RANGE] = { "IBVERBS_1.1", "libibverbs.so.1" },
+	[GUARD_DOFORK_RANGE] = { "IBVERBS_1.1", "libibverbs.so.1" },
 };
 
 struct library {
-	_Atomic uintptr_t base; /* 0: free; library 0 has none */
-	_Atomic uintptr_t fn[REAL_FNS];
+	_Atomic uintptr_t base; /* 0: free, and always 0 of library 0 */
+	_Atomic uintptr_t fn[GUARD_CALLS];
 	atomic_bool pinned;
 };
 
-static struct library libraries[REAL_LIBRARIES];
+static struct library libraries[GUARD_LIBRARIES];
 
-/* A library that went away would leave pointers into nothing. */
+/* If the library were unloaded, the pointers to its functions would dangle. */
 static void pin(struct library *library, uintptr_t address)
 {
 	Dl_info info;
@@ -47,24 +45,24 @@ static void pin(struct library *library, uintptr_t address)
 		dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-static void *by_handle(const char *file, enum guard_real_fn fn)
+static void *by_handle(const char *file, enum guard_call call)
 {
 	void *handle = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
 	void *address;
 
 	if (!handle)
 		return NULL;
-	address = dlvsym(handle, names[fn].name, names[fn].version);
+	address = dlvsym(handle, guard_calls[call], origin[call].version);
 	dlclose(handle);
 	return address;
 }
 
-/* The file that a library met by the audit library is. */
+/* The file of a library that the audit library met. */
 static const char *file_of(const struct library *library)
 {
 	Dl_info info;
 
-	for (size_t i = 0; i < REAL_GUARDED; i++) {
+	for (size_t i = 0; i < GUARD_REPLACED; i++) {
 		uintptr_t address = atomic_load(&library->fn[i]);
 
 		if (address && dladdr((void *)address, &info))
@@ -74,38 +72,39 @@ static const char *file_of(const struct library *library)
 }
 
 /*
- * The next after the guard in the program's own order of look-up (that may be
- * another library that stands before verbs); else verbs, loaded for a library
- * of the program alone; else what the audit library saw.
+ * For library 0: the next function after the guard's in the program's order of
+ * look-up, which another preloaded library may own; else libibverbs, where only
+ * one of the program's libraries can look into it; else a library that the audit
+ * library met.
  */
-static void *resolve(unsigned int lib, enum guard_real_fn fn)
+static void *resolve(unsigned int lib, enum guard_call call)
 {
 	const char *file;
 	void *address = NULL;
 
 	if (!lib) {
-		address = dlvsym(RTLD_NEXT, names[fn].name, names[fn].version);
+		address = dlvsym(RTLD_NEXT, guard_calls[call], origin[call].version);
 		if (!address)
-			address = by_handle(names[fn].library, fn);
+			address = by_handle(origin[call].library, call);
 	}
-	for (unsigned int i = lib ? lib : 1; i < REAL_LIBRARIES && !address; i++) {
+	for (unsigned int i = lib ? lib : 1; i < GUARD_LIBRARIES && !address; i++) {
 		file = file_of(&libraries[i]);
 		if (file)
-			address = by_handle(file, fn);
+			address = by_handle(file, call);
 		if (lib)
 			break;
 	}
 	return address;
 }
 
-void *guard_real(unsigned int lib, enum guard_real_fn fn)
+void *guard_real(unsigned int lib, enum guard_call call)
 {
 	struct library *library = &libraries[lib];
-	uintptr_t address = atomic_load_explicit(&library->fn[fn], memory_order_acquire);
+	uintptr_t address = atomic_load_explicit(&library->fn[call], memory_order_acquire);
 
 	if (!address) {
-		address = (uintptr_t)resolve(lib, fn);
-		atomic_store_explicit(&library->fn[fn], address, memory_order_release);
+		address = (uintptr_t)resolve(lib, call);
+		atomic_store_explicit(&library->fn[call], address, memory_order_release);
 	}
 	if (address && !atomic_load_explicit(&library->pinned, memory_order_relaxed))
 		pin(library, address);
@@ -121,38 +120,37 @@ static bool same_name(const char *a, const char *b)
 	return *a == *b;
 }
 
-/* One that has this base, and not another function of that name (a library that
- * was unloaded before it was used can have had the same base). */
-static bool fits(struct library *library, uintptr_t base, size_t fn, uintptr_t address)
+/* Whether the library at @base, or a free place, can take the function.  A library
+ * that was unloaded unused can have had the same base, and another function. */
+static bool take(struct library *library, uintptr_t base, enum guard_call call, uintptr_t address)
 {
-	uintptr_t known, none = 0;
+	uintptr_t none = 0, known = 0;
 
 	if (atomic_load(&library->base) != base &&
 	    !atomic_compare_exchange_strong(&library->base, &none, base))
 		return false;
-	known = 0;
-	return atomic_compare_exchange_strong(&library->fn[fn], &known, address) ||
+	return atomic_compare_exchange_strong(&library->fn[call], &known, address) ||
 	       known == address;
 }
 
-static atomic_ulong unseen;
+static atomic_ulong unguarded;
 
-unsigned long guard_bind_unseen(void)
+unsigned long guard_real_unguarded(void)
 {
-	return atomic_load(&unseen);
+	return atomic_load(&unguarded);
 }
 
-uintptr_t mrguard_guard_bind(const char *name, uintptr_t address, uintptr_t base)
+unsigned int guard_real_note(const char *name, uintptr_t address, uintptr_t base,
+			     enum guard_call *call)
 {
-	size_t fn = 0;
-
-	while (fn < REAL_GUARDED && !same_name(names[fn].name, name))
-		fn++;
-	if (fn == REAL_GUARDED)
-		return address;
-	for (size_t lib = 1; lib < REAL_LIBRARIES; lib++)
-		if (fits(&libraries[lib], base, fn, address))
-			return (uintptr_t)guard_real_entries[lib][fn];
-	atomic_fetch_add(&unseen, 1);
-	return address;
+	*call = 0;
+	while (*call < GUARD_REPLACED && !same_name(guard_calls[*call], name))
+		(*call)++;
+	if (*call == GUARD_REPLACED)
+		return 0;
+	for (unsigned int lib = 1; lib < GUARD_LIBRARIES; lib++)
+		if (take(&libraries[lib], base, *call, address))
+			return lib;
+	atomic_fetch_add(&unguarded, 1);
+	return 0;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <string.h>
+#include <inttypes.h>
 
-#include "guard/policy.h"
+#include "guard/mr_table.h"
+#include "guard/names.h"
 #include "guard/report.h"
 
-#define SCHEMA "mrguard.run/1"
+#define SCHEMA "mrguard.run/2"
 #define MRS_IN_TEXT 16u /* JSON has all of them */
 
 static uint64_t get(const _Atomic uint64_t *n)
@@ -13,72 +14,51 @@ static uint64_t get(const _Atomic uint64_t *n)
 	return atomic_load_explicit(n, memory_order_relaxed);
 }
 
-static uint64_t made_count(const struct guard_state *s)
+static struct guard_size bytes_of(const struct guard_tally *tally)
 {
-	uint64_t sum = 0;
+	return guard_size(get(&tally->bytes));
+}
+
+static struct guard_tally made(const struct guard_state *s)
+{
+	struct guard_tally sum = { 0 };
 
 	for (size_t p = 0; p < GUARD_PATHS; p++)
-		for (size_t v = 0; v < GUARD_VERDICTS; v++)
-			sum += get(&s->made[p][v].count);
+		for (size_t v = 0; v < GUARD_VERDICTS; v++) {
+			sum.count += get(&s->made[p][v].count);
+			sum.bytes += get(&s->made[p][v].bytes);
+		}
 	return sum;
 }
 
-static uint64_t made_bytes(const struct guard_state *s)
+/* The process may run: the two counts are not from one moment. */
+static uint64_t live_count(const struct guard_state *s, uint64_t made_count)
 {
-	uint64_t sum = 0;
+	uint64_t ended = get(&s->deregistered.count);
 
-	for (size_t p = 0; p < GUARD_PATHS; p++)
-		for (size_t v = 0; v < GUARD_VERDICTS; v++)
-			sum += get(&s->made[p][v].bytes);
-	return sum;
+	return made_count > ended ? made_count - ended : 0;
 }
 
-/* In a moving process the two numbers are not of one time. */
-static uint64_t less(uint64_t a, uint64_t b)
+static const char *fork_sentence(const struct guard_state *s)
 {
-	return a > b ? a - b : 0;
-}
+	static const char *const sentences[][2] = {
+		[GUARD_FORK_NOT_ASKED] = {
+			"The program did not ask for fork protection, and the kernel does not copy pinned pages, or does not say so.",
+			"The program did not ask for fork protection and needs none: the kernel copies pinned pages.",
+		},
+		[GUARD_FORK_SKIPPED] = {
+			"The program asked for fork protection, and the guard skipped it.",
+			"The program asked for fork protection, and the guard skipped it: the kernel copies pinned pages.",
+		},
+		[GUARD_FORK_PASSED_ON] = {
+			"The program asked for fork protection and has it: the kernel does not copy pinned pages, or does not say so.",
+			"The program asked for fork protection and has it.",
+		},
+	};
+	uint32_t fork = atomic_load(&s->fork);
 
-static const char *fork_words(const struct guard_state *s)
-{
-	bool copies = s->kernel_copies == MRG_KERNEL_COPIES;
-
-	switch (atomic_load(&s->fork)) {
-	case GUARD_FORK_SKIPPED:
-		return "asked for and skipped: the kernel copies pinned pages at fork";
-	case GUARD_FORK_PASSED_ON:
-		return copies ?
-			       "asked for, and passed on" :
-			       "asked for, and needed: the kernel does not copy pinned pages, or does not say so";
-	default:
-		return copies ?
-			       "not asked for, and not needed: the kernel copies pinned pages at fork" :
-			       "not asked for; the kernel does not copy pinned pages, or does not say so";
-	}
-}
-
-static const char *fork_name(const struct guard_state *s)
-{
-	switch (atomic_load(&s->fork)) {
-	case GUARD_FORK_SKIPPED:
-		return "skipped";
-	case GUARD_FORK_PASSED_ON:
-		return "passed-on";
-	default:
-		return "not-asked";
-	}
-}
-
-static const char *const event_names[] = {
-	[GUARD_EVENT_REFUSED] = "refused",
-	[GUARD_EVENT_LET_PASS] = "let-pass",
-	[GUARD_EVENT_NO_ROOM] = "no-vmas",
-	[GUARD_EVENT_FAILED] = "failed",
-};
-
-static const char *event_name(uint32_t kind)
-{
-	return kind <= GUARD_EVENT_FAILED ? event_names[kind] : "?";
+	return fork > GUARD_FORK_PASSED_ON ? "?" :
+					     sentences[fork][s->kernel_copies == MRG_KERNEL_COPIES];
 }
 
 static uint32_t kept_events(const struct guard_state *s)
@@ -88,332 +68,410 @@ static uint32_t kept_events(const struct guard_state *s)
 	return all < GUARD_EVENTS ? all : GUARD_EVENTS;
 }
 
+static const struct guard_event *event_at(const struct guard_state *s, uint32_t i)
+{
+	const struct guard_event *e = &s->event[i];
+
+	return atomic_load_explicit(&e->ready, memory_order_acquire) ? e : NULL;
+}
+
+/* Both forms of the report go through these. */
+static const struct {
+	const char *key;
+	const char *text;
+	size_t at;
+} tallies[] = {
+	{ "refused", "refused", offsetof(struct guard_state, refused) },
+	{ "allowed", "allowed at risk or unknown", offsetof(struct guard_state, allowed) },
+	{ "no_vmas", "short of VMAs", offsetof(struct guard_state, no_vmas) },
+	{ "failed", "failed", offsetof(struct guard_state, failed) },
+};
+#define TALLIES (sizeof(tallies) / sizeof(tallies[0]))
+
+static const struct guard_tally *tally_at(const struct guard_state *s, size_t i)
+{
+	return (const void *)((const char *)s + tallies[i].at);
+}
+
+/* ------------------------------------------------------------------- text */
+
 /* strerror() is not for signal handlers. */
 static const char *module_words(int error)
 {
 	switch (error) {
 	case ENOENT:
-		return "not there";
+		return "it does not exist";
 	case EACCES:
 	case EPERM:
-		return "no permission";
+		return "the process may not open it";
 	case EPROTO:
-		return "it speaks another version";
+		return "the module has another version of its interface";
 	default:
 		return "it cannot be opened";
 	}
 }
 
-/* ------------------------------------------------------------------- text */
-
-static void text_tally(struct guard_text *t, const char *what, const struct guard_tally *tally)
+static void text_head(struct guard_sigsafe *t, const struct guard_state *s)
 {
-	if (!get(&tally->count))
-		return;
-	guard_text_str(t, "; ");
-	guard_text_str(t, what);
-	guard_text_str(t, " ");
-	guard_text_u64(t, get(&tally->count));
+	guard_sigsafe_print(
+		t,
+		"mrguard: Report of %s (process %d).\n  Policy: at risk %s, unknown %s. Kernel's walk: %s.\n",
+		s->program, s->pid, guard_action_name(s->at_risk), guard_action_name(s->unknown),
+		mrg_walk_name(s->walk));
+	if (s->module_error)
+		guard_sigsafe_print(
+			t, "  Verdicts are conservative without /dev/mrguard: %s (errno %d).\n",
+			module_words(-s->module_error), -s->module_error);
 }
 
-static void text_head(struct guard_text *t, const struct guard_state *s)
+static void text_tallies(struct guard_sigsafe *t, const struct guard_state *s)
 {
-	guard_text_str(t, "mrguard: report of ");
-	guard_text_str(t, s->program);
-	guard_text_str(t, " (");
-	guard_text_int(t, s->pid);
-	guard_text_str(t, "): at risk ");
-	guard_text_str(t, guard_action_name(s->at_risk));
-	guard_text_str(t, ", unknown ");
-	guard_text_str(t, guard_action_name(s->unknown));
-	guard_text_str(t, "; kernel's walk ");
-	guard_text_str(t, mrg_walk_name(s->walk));
-	if (s->module_error) {
-		guard_text_str(t, "; without /dev/mrguard (");
-		guard_text_str(t, module_words(-s->module_error));
-		guard_text_str(t, "), so verdicts are conservative");
+	const struct guard_tally sum = made(s);
+
+	guard_sigsafe_print(t, "  %" PRIu64 " registered (%s), %" PRIu64 " deregistered",
+			    get(&sum.count), bytes_of(&sum).text, get(&s->deregistered.count));
+	for (size_t i = 0; i < TALLIES; i++) {
+		uint64_t count = get(&tally_at(s, i)->count);
+
+		if (count)
+			guard_sigsafe_print(t, ", %" PRIu64 " %s", count, tallies[i].text);
 	}
-	guard_text_str(t, "\n  ");
-	guard_text_u64(t, made_count(s));
-	guard_text_str(t, " registered (");
-	guard_text_size(t, made_bytes(s));
-	guard_text_str(t, "), ");
-	guard_text_u64(t, get(&s->gone.count));
-	guard_text_str(t, " deregistered");
-	text_tally(t, "refused", &s->refused);
-	text_tally(t, "let pass", &s->let_pass);
-	text_tally(t, "refused for want of VMAs", &s->no_room);
-	text_tally(t, "failed", &s->failed);
-	guard_text_str(t, "\n");
+	guard_sigsafe_print(t, ".\n");
 }
 
-static void text_kinds(struct guard_text *t, const struct guard_state *s)
+static void text_kinds(struct guard_sigsafe *t, const struct guard_state *s)
 {
 	for (uint32_t p = 0; p < GUARD_PATHS; p++)
 		for (uint32_t v = 0; v < GUARD_VERDICTS; v++) {
-			if (!get(&s->made[p][v].count))
-				continue;
-			guard_text_str(t, "  ");
-			guard_text_pad(t, guard_path_name(p), 16);
-			guard_text_pad(t, mrg_verdict_name(v), 8);
-			guard_text_u64(t, get(&s->made[p][v].count));
-			guard_text_str(t, ", ");
-			guard_text_size(t, get(&s->made[p][v].bytes));
-			guard_text_str(t, "\n");
+			const struct guard_tally *kind = &s->made[p][v];
+
+			if (get(&kind->count))
+				guard_sigsafe_print(t, "  %-16s%-8s%" PRIu64 ", %s\n",
+						    guard_path_name(p), mrg_verdict_name(v),
+						    get(&kind->count), bytes_of(kind).text);
 		}
 }
 
-static void text_course(struct guard_text *t, const struct guard_state *s)
+static void text_vmas(struct guard_sigsafe *t, const struct guard_state *s)
 {
-	guard_text_str(t, "  fork protection: ");
-	guard_text_str(t, fork_words(s));
-	guard_text_str(t, "\n");
-	if (!get(&s->vma_last))
-		return;
-	guard_text_str(t, "  VMAs: ");
-	guard_text_u64(t, get(&s->vma_first));
-	guard_text_str(t, " at first, ");
-	guard_text_u64(t, get(&s->vma_last));
-	guard_text_str(t, " now, ");
-	guard_text_u64(t, get(&s->vma_peak));
-	guard_text_str(t, " at most, of ");
-	guard_text_u64(t, get(&s->vma_limit));
-	guard_text_str(t, "\n");
+	if (get(&s->vma_last))
+		guard_sigsafe_print(t,
+				    "  VMAs: %" PRIu64 " at first, %" PRIu64 " now, %" PRIu64
+				    " at most; the limit is %" PRIu64 ".\n",
+				    get(&s->vma_first), get(&s->vma_last), get(&s->vma_peak),
+				    get(&s->vma_limit));
 }
 
-static void text_event(struct guard_text *t, const struct guard_event *e)
+static void text_event(struct guard_sigsafe *t, const struct guard_event *e)
 {
-	guard_text_str(t, "  ");
-	guard_text_str(t, event_name(e->kind));
-	guard_text_str(t, ": ");
-	guard_text_str(t, guard_call_name(e->call));
-	guard_text_str(t, " of ");
-	guard_text_size(t, e->length);
-	guard_text_str(t, e->fd >= 0 ? " at iova " : " at ");
-	guard_text_hex(t, e->fd >= 0 ? e->iova : e->addr);
-	if (e->error) {
-		guard_text_str(t, ", errno ");
-		guard_text_int(t, e->error);
-	}
-	guard_text_str(t, ". ");
-	guard_text_str(t, e->cause);
-	guard_text_str(t, " ");
-	guard_text_str(t, e->remedy);
-	if (atomic_load(&e->times) > 1) {
-		guard_text_str(t, " (");
-		guard_text_u64(t, atomic_load(&e->times));
-		guard_text_str(t, " times)");
-	}
-	guard_text_str(t, "\n");
+	uint32_t times = atomic_load(&e->times);
+
+	guard_sigsafe_print(t, "  %s: %s of %s at %s%#" PRIx64, guard_event_name(e->kind),
+			    guard_call_name(e->call), guard_size(e->length).text,
+			    e->fd >= 0 ? "iova " : "", e->fd >= 0 ? e->iova : e->addr);
+	if (e->error)
+		guard_sigsafe_print(t, ", errno %d", e->error);
+	if (times > 1)
+		guard_sigsafe_print(t, ", %u times", times);
+	guard_sigsafe_print(t, ". %s %s\n", e->cause, e->remedy);
 }
 
-static void text_events(struct guard_text *t, const struct guard_state *s)
+static void text_events(struct guard_sigsafe *t, const struct guard_state *s)
 {
 	uint32_t all = atomic_load(&s->events);
 
 	for (uint32_t i = 0; i < kept_events(s); i++)
-		if (atomic_load_explicit(&s->event[i].ready, memory_order_acquire))
+		if (event_at(s, i))
 			text_event(t, &s->event[i]);
-	if (all <= GUARD_EVENTS)
-		return;
-	guard_text_str(t, "  and ");
-	guard_text_u64(t, all - GUARD_EVENTS);
-	guard_text_str(t, " more like these\n");
+	if (all > GUARD_EVENTS)
+		guard_sigsafe_print(t, "  %u more of these are not shown.\n", all - GUARD_EVENTS);
 }
 
-static void text_record(struct guard_text *t, const struct guard_record *r)
+static void text_record(struct guard_sigsafe *t, const struct guard_record *r)
 {
 	bool dmabuf = r->path == GUARD_DMABUF;
 
-	guard_text_str(t, "    ");
-	guard_text_str(t, guard_call_name(r->call));
-	guard_text_str(t, " of ");
-	guard_text_size(t, r->length);
-	guard_text_str(t, dmabuf ? " at iova " : " at ");
-	guard_text_hex(t, dmabuf ? r->iova : r->addr);
-	guard_text_str(t, ", ");
-	guard_text_str(t, guard_path_name(r->path));
-	guard_text_str(t, ", ");
-	guard_text_str(t, mrg_verdict_name(r->verdict));
-	guard_text_str(t, ": ");
-	guard_text_str(t, guard_grounds_words(r->grounds));
-	guard_text_str(t, "\n");
+	guard_sigsafe_print(t, "    %s of %s at %s%#" PRIx64 " (%s): %s. %s\n",
+			    guard_call_name(r->call), guard_size(r->length).text,
+			    dmabuf ? "iova " : "", dmabuf ? r->iova : r->addr,
+			    guard_path_name(r->path), mrg_verdict_name(r->verdict),
+			    guard_grounds_sentence(r->grounds));
 }
 
-static void text_live(struct guard_text *t, const struct guard_state *s, enum guard_moment moment)
+static void text_live(struct guard_sigsafe *t, const struct guard_state *s,
+		      enum guard_moment moment)
 {
-	uint64_t live = less(made_count(s), get(&s->gone.count)), shown = 0;
+	const struct guard_tally sum = made(s);
+	uint64_t live = live_count(s, get(&sum.count)), shown = 0;
 	struct guard_record record;
 
 	if (!live)
 		return;
-	guard_text_str(t, "  ");
-	guard_text_u64(t, live);
-	guard_text_str(t, moment == GUARD_AT_END ? " never deregistered:\n" : " live now:\n");
+	guard_sigsafe_print(t, "  %" PRIu64 "%s:\n", live,
+			    moment == GUARD_AT_END ? " never deregistered" : " live now");
 	for (size_t i = 0; i < GUARD_RECORDS && shown < MRS_IN_TEXT; i++)
-		if (guard_live(s, i, &record)) {
+		if (guard_mr_at(s, i, &record)) {
 			text_record(t, &record);
 			shown++;
 		}
-	if (live > shown) {
-		guard_text_str(t, "    and ");
-		guard_text_u64(t, live - shown);
-		guard_text_str(t, " more\n");
-	}
+	if (live > shown)
+		guard_sigsafe_print(t, "    %" PRIu64 " more are not shown.\n", live - shown);
 }
 
-void guard_report_text(struct guard_text *t, const struct guard_state *s, enum guard_moment moment)
+static void text_report(struct guard_sigsafe *t, const struct guard_state *s,
+			enum guard_moment moment)
 {
 	text_head(t, s);
+	text_tallies(t, s);
 	text_kinds(t, s);
-	text_course(t, s);
+	guard_sigsafe_print(t, "  %s\n", fork_sentence(s));
+	text_vmas(t, s);
 	text_events(t, s);
 	text_live(t, s, moment);
-	if (get(&s->unseen)) {
-		guard_text_str(t, "  ");
-		guard_text_u64(t, get(&s->unseen));
-		guard_text_str(t, " look-ups in further copies of libibverbs were not guarded\n");
-	}
+	if (get(&s->unguarded))
+		guard_sigsafe_print(t,
+				    "  %" PRIu64
+				    " look-ups in further copies of libibverbs were not guarded.\n",
+				    get(&s->unguarded));
 }
 
 /* ------------------------------------------------------------------- JSON */
 
-static void json_tally(struct guard_text *t, const char *key, const struct guard_tally *tally)
+enum form {
+	DECIMAL,
+	SIGNED,
+	HEX,
+	MILLISECONDS,
+	TEXT,
+	ACTION,
+	CALL,
+	EVENT,
+	GROUNDS,
+	PATH,
+	VERDICT,
+	WALK
+};
+
+/* A member of a structure, under its key. */
+struct field {
+	const char *key;
+	enum form form;
+	size_t at;
+	size_t size;
+};
+#define FIELD(type, member, key, form)                                                       \
+	{                                                                                    \
+		key, form, offsetof(struct type, member), sizeof(((struct type *)0)->member) \
+	}
+
+static const struct field head_fields[] = {
+	FIELD(guard_state, pid, "pid", SIGNED),
+	FIELD(guard_state, program, "program", TEXT),
+	FIELD(guard_state, at_risk, "at_risk", ACTION),
+	FIELD(guard_state, unknown, "unknown", ACTION),
+	FIELD(guard_state, walk, "walk", WALK),
+};
+
+static const struct field tally_fields[] = {
+	FIELD(guard_tally, count, "count", DECIMAL),
+	FIELD(guard_tally, bytes, "bytes", DECIMAL),
+};
+
+static const struct field vma_fields[] = {
+	FIELD(guard_state, vma_first, "first", DECIMAL),
+	FIELD(guard_state, vma_last, "last", DECIMAL),
+	FIELD(guard_state, vma_peak, "peak", DECIMAL),
+	FIELD(guard_state, vma_limit, "limit", DECIMAL),
+};
+
+static const struct field event_fields[] = {
+	FIELD(guard_event, kind, "what", EVENT),
+	FIELD(guard_event, call, "call", CALL),
+	FIELD(guard_event, verdict, "verdict", VERDICT),
+	FIELD(guard_event, error, "errno", SIGNED),
+	FIELD(guard_event, fd, "fd", SIGNED),
+	FIELD(guard_event, addr, "addr", HEX),
+	FIELD(guard_event, iova, "iova", HEX),
+	FIELD(guard_event, length, "length", HEX),
+	FIELD(guard_event, offset, "offset", HEX),
+	FIELD(guard_event, times, "times", DECIMAL),
+	FIELD(guard_event, ns, "ms", MILLISECONDS),
+	FIELD(guard_event, cause, "cause", TEXT),
+	FIELD(guard_event, remedy, "remedy", TEXT),
+};
+
+static const struct field record_fields[] = {
+	FIELD(guard_record, number, "number", DECIMAL),
+	FIELD(guard_record, call, "call", CALL),
+	FIELD(guard_record, path, "path", PATH),
+	FIELD(guard_record, verdict, "verdict", VERDICT),
+	FIELD(guard_record, grounds, "reason", GROUNDS),
+	FIELD(guard_record, addr, "addr", HEX),
+	FIELD(guard_record, iova, "iova", HEX),
+	FIELD(guard_record, length, "length", HEX),
+	FIELD(guard_record, offset, "offset", HEX),
+	FIELD(guard_record, page_shift, "page_shift", DECIMAL),
+	FIELD(guard_record, lkey, "lkey", HEX),
+	FIELD(guard_record, ns, "ms", MILLISECONDS),
+};
+
+static uint64_t load_number(const void *member, size_t size)
 {
-	guard_text_open(t, key, '{');
-	guard_text_json_u64(t, "count", get(&tally->count));
-	guard_text_json_u64(t, "bytes", get(&tally->bytes));
-	guard_text_close(t, '}');
+	if (size == sizeof(uint64_t))
+		return __atomic_load_n((const uint64_t *)member, __ATOMIC_RELAXED);
+	if (size == sizeof(uint32_t))
+		return __atomic_load_n((const uint32_t *)member, __ATOMIC_RELAXED);
+	return *(const uint8_t *)member;
 }
 
-static void json_kinds(struct guard_text *t, const struct guard_state *s)
+static const char *name_of(enum form form, uint32_t number)
 {
-	guard_text_open(t, "kinds", '[');
+	switch (form) {
+	case ACTION:
+		return guard_action_name(number);
+	case CALL:
+		return guard_call_name(number);
+	case EVENT:
+		return guard_event_name(number);
+	case GROUNDS:
+		return guard_grounds_sentence(number);
+	case PATH:
+		return guard_path_name(number);
+	case VERDICT:
+		return mrg_verdict_name(number);
+	default:
+		return mrg_walk_name(number);
+	}
+}
+
+static void json_field(struct guard_sigsafe *t, const struct field *field, const void *member)
+{
+	uint64_t number = field->form == TEXT ? 0 : load_number(member, field->size);
+
+	switch (field->form) {
+	case DECIMAL:
+		guard_sigsafe_json_u64(t, field->key, number);
+		break;
+	case MILLISECONDS:
+		guard_sigsafe_json_u64(t, field->key, number / 1000000);
+		break;
+	case SIGNED:
+		guard_sigsafe_json_int(t, field->key, (int32_t)number);
+		break;
+	case HEX:
+		guard_sigsafe_json_hex(t, field->key, number);
+		break;
+	case TEXT:
+		guard_sigsafe_json_str(t, field->key, member);
+		break;
+	default:
+		guard_sigsafe_json_str(t, field->key, name_of(field->form, (uint32_t)number));
+	}
+}
+
+#define FIELDS(t, fields, object) \
+	json_fields(t, fields, sizeof(fields) / sizeof((fields)[0]), object)
+static void json_fields(struct guard_sigsafe *t, const struct field *fields, size_t count,
+			const void *object)
+{
+	for (size_t i = 0; i < count; i++)
+		json_field(t, &fields[i], (const char *)object + fields[i].at);
+}
+
+#define OBJECT(t, key, fields, object)           \
+	do {                                     \
+		guard_sigsafe_open(t, key, '{'); \
+		FIELDS(t, fields, object);       \
+		guard_sigsafe_close(t, '}');     \
+	} while (0)
+
+static void json_kinds(struct guard_sigsafe *t, const struct guard_state *s)
+{
+	guard_sigsafe_open(t, "kinds", '[');
 	for (uint32_t p = 0; p < GUARD_PATHS; p++)
 		for (uint32_t v = 0; v < GUARD_VERDICTS; v++) {
 			if (!get(&s->made[p][v].count))
 				continue;
-			guard_text_open(t, NULL, '{');
-			guard_text_json_str(t, "path", guard_path_name(p));
-			guard_text_json_str(t, "verdict", mrg_verdict_name(v));
-			guard_text_json_u64(t, "count", get(&s->made[p][v].count));
-			guard_text_json_u64(t, "bytes", get(&s->made[p][v].bytes));
-			guard_text_close(t, '}');
+			guard_sigsafe_open(t, NULL, '{');
+			guard_sigsafe_json_str(t, "path", guard_path_name(p));
+			guard_sigsafe_json_str(t, "verdict", mrg_verdict_name(v));
+			FIELDS(t, tally_fields, &s->made[p][v]);
+			guard_sigsafe_close(t, '}');
 		}
-	guard_text_close(t, ']');
+	guard_sigsafe_close(t, ']');
 }
 
-static void json_calls(struct guard_text *t, const struct guard_state *s)
+static void json_calls(struct guard_sigsafe *t, const struct guard_state *s)
 {
-	guard_text_open(t, "calls", '{');
-	for (uint32_t i = 0; i < GUARD_CALLS; i++)
-		guard_text_json_u64(t, guard_call_name(i), get(&s->calls[i]));
-	guard_text_close(t, '}');
+	guard_sigsafe_open(t, "calls", '{');
+	for (uint32_t i = 0; i < GUARD_REGISTRATIONS; i++)
+		guard_sigsafe_json_u64(t, guard_call_name(i), get(&s->calls[i]));
+	guard_sigsafe_close(t, '}');
 }
 
-static void json_event(struct guard_text *t, const struct guard_event *e)
+static void json_events(struct guard_sigsafe *t, const struct guard_state *s)
 {
-	guard_text_open(t, NULL, '{');
-	guard_text_json_str(t, "what", event_name(e->kind));
-	guard_text_json_str(t, "call", guard_call_name(e->call));
-	guard_text_json_str(t, "verdict", mrg_verdict_name(e->verdict));
-	guard_text_json_int(t, "errno", e->error);
-	guard_text_json_int(t, "fd", e->fd);
-	guard_text_json_hex(t, "addr", e->addr);
-	guard_text_json_hex(t, "iova", e->iova);
-	guard_text_json_hex(t, "length", e->length);
-	guard_text_json_hex(t, "offset", e->offset);
-	guard_text_json_u64(t, "times", atomic_load(&e->times));
-	guard_text_json_u64(t, "ms", e->ns / 1000000);
-	guard_text_json_str(t, "cause", e->cause);
-	guard_text_json_str(t, "remedy", e->remedy);
-	guard_text_close(t, '}');
-}
-
-static void json_events(struct guard_text *t, const struct guard_state *s)
-{
-	guard_text_open(t, "events", '[');
+	guard_sigsafe_open(t, "events", '[');
 	for (uint32_t i = 0; i < kept_events(s); i++)
-		if (atomic_load_explicit(&s->event[i].ready, memory_order_acquire))
-			json_event(t, &s->event[i]);
-	guard_text_close(t, ']');
-	guard_text_json_u64(t, "events_all", atomic_load(&s->events));
+		if (event_at(s, i))
+			OBJECT(t, NULL, event_fields, &s->event[i]);
+	guard_sigsafe_close(t, ']');
+	guard_sigsafe_json_u64(t, "events_all", atomic_load(&s->events));
 }
 
-static void json_record(struct guard_text *t, const struct guard_record *r)
-{
-	guard_text_open(t, NULL, '{');
-	guard_text_json_u64(t, "number", r->number);
-	guard_text_json_str(t, "call", guard_call_name(r->call));
-	guard_text_json_str(t, "path", guard_path_name(r->path));
-	guard_text_json_str(t, "verdict", mrg_verdict_name(r->verdict));
-	guard_text_json_str(t, "reason", guard_grounds_words(r->grounds));
-	guard_text_json_hex(t, "addr", r->addr);
-	guard_text_json_hex(t, "iova", r->iova);
-	guard_text_json_hex(t, "length", r->length);
-	guard_text_json_hex(t, "offset", r->offset);
-	guard_text_json_u64(t, "page_shift", r->page_shift);
-	guard_text_json_hex(t, "lkey", r->lkey);
-	guard_text_json_u64(t, "ms", r->ns / 1000000);
-	guard_text_close(t, '}');
-}
-
-static void json_live(struct guard_text *t, const struct guard_state *s)
+static void json_mrs(struct guard_sigsafe *t, const struct guard_state *s)
 {
 	struct guard_record record;
 
-	guard_text_json_u64(t, "live", less(made_count(s), get(&s->gone.count)));
-	guard_text_open(t, "mrs", '[');
+	guard_sigsafe_open(t, "mrs", '[');
 	for (size_t i = 0; i < GUARD_RECORDS; i++)
-		if (guard_live(s, i, &record))
-			json_record(t, &record);
-	guard_text_close(t, ']');
-	guard_text_json_u64(t, "unlisted", get(&s->unlisted));
+		if (guard_mr_at(s, i, &record))
+			OBJECT(t, NULL, record_fields, &record);
+	guard_sigsafe_close(t, ']');
+	guard_sigsafe_json_u64(t, "unlisted", get(&s->unlisted));
 }
 
-static void json_head(struct guard_text *t, const struct guard_state *s, enum guard_moment moment)
+static void json_head(struct guard_sigsafe *t, const struct guard_state *s,
+		      enum guard_moment moment)
 {
 	static const char *const moments[] = { "end", "signal", "live" };
 
-	guard_text_json_str(t, "schema", SCHEMA);
-	guard_text_json_str(t, "moment", moments[moment]);
-	guard_text_json_int(t, "pid", s->pid);
-	guard_text_json_str(t, "program", s->program);
-	guard_text_json_str(t, "at_risk", guard_action_name(s->at_risk));
-	guard_text_json_str(t, "unknown", guard_action_name(s->unknown));
-	guard_text_json_str(t, "walk", mrg_walk_name(s->walk));
-	guard_text_json_int(t, "module_error", -s->module_error);
-	guard_text_json_str(t, "fork", fork_name(s));
-	guard_text_json_str(t, "fork_reason", fork_words(s));
+	guard_sigsafe_json_str(t, "schema", SCHEMA);
+	guard_sigsafe_json_str(t, "moment", moments[moment]);
+	FIELDS(t, head_fields, s);
+	guard_sigsafe_json_int(t, "module_error", -s->module_error);
+	guard_sigsafe_json_str(t, "fork", guard_fork_name(atomic_load(&s->fork)));
+	guard_sigsafe_json_str(t, "fork_reason", fork_sentence(s));
 }
 
-static void json_vmas(struct guard_text *t, const struct guard_state *s)
+static void json_report(struct guard_sigsafe *t, const struct guard_state *s,
+			enum guard_moment moment)
 {
-	guard_text_open(t, "vmas", '{');
-	guard_text_json_u64(t, "first", get(&s->vma_first));
-	guard_text_json_u64(t, "last", get(&s->vma_last));
-	guard_text_json_u64(t, "peak", get(&s->vma_peak));
-	guard_text_json_u64(t, "limit", get(&s->vma_limit));
-	guard_text_close(t, '}');
-}
+	const struct guard_tally sum = made(s);
 
-void guard_report_json(struct guard_text *t, const struct guard_state *s, enum guard_moment moment)
-{
-	guard_text_open(t, NULL, '{');
+	guard_sigsafe_open(t, NULL, '{');
 	json_head(t, s, moment);
-	guard_text_json_u64(t, "registered", made_count(s));
-	guard_text_json_u64(t, "bytes", made_bytes(s));
-	guard_text_json_u64(t, "deregistered", get(&s->gone.count));
-	json_tally(t, "refused", &s->refused);
-	json_tally(t, "let_pass", &s->let_pass);
-	json_tally(t, "no_vmas", &s->no_room);
-	json_tally(t, "failed", &s->failed);
+	guard_sigsafe_json_u64(t, "registered", get(&sum.count));
+	guard_sigsafe_json_u64(t, "bytes", get(&sum.bytes));
+	guard_sigsafe_json_u64(t, "deregistered", get(&s->deregistered.count));
+	for (size_t i = 0; i < TALLIES; i++)
+		OBJECT(t, tallies[i].key, tally_fields, tally_at(s, i));
 	json_kinds(t, s);
 	json_calls(t, s);
-	json_vmas(t, s);
+	OBJECT(t, "vmas", vma_fields, s);
 	json_events(t, s);
-	json_live(t, s);
-	guard_text_json_u64(t, "unseen", get(&s->unseen));
-	guard_text_close(t, '}');
-	guard_text_str(t, "\n");
+	guard_sigsafe_json_u64(t, "live", live_count(s, get(&sum.count)));
+	json_mrs(t, s);
+	guard_sigsafe_json_u64(t, "unguarded", get(&s->unguarded));
+	guard_sigsafe_close(t, '}');
+	guard_sigsafe_print(t, "\n");
+}
+
+void guard_report(struct guard_sigsafe *t, const struct guard_state *s, enum guard_moment moment,
+		  bool json)
+{
+	if (json)
+		json_report(t, s, moment);
+	else
+		text_report(t, s, moment);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the guard knows of a process: one memory file (memfd) a process, which
- * `mrguard run --status' maps through /proc/PID/fd.  Whoever may open that may
- * read it: the same user.
+ * What the guard knows about a process: one memory file (memfd) a process.
+ * `mrguard run --status' maps it through /proc/PID/fd, which the kernel allows
+ * the same user and root.
  *
  * It is written without locks, so that a signal handler, a thread that ends and
- * a reader in another process meet nothing half done that matters.
+ * a reader in another process never wait, and never use half an entry.
  */
 #ifndef GUARD_STATE_H
 #define GUARD_STATE_H
@@ -19,8 +19,17 @@
 #include <mrguard/fork.h>
 #include <mrguard/plan.h>
 
+#include "guard/calls.h"
+
 #define GUARD_FILE "mrguard-guard" /* the memory file's name */
-#define GUARD_MAGIC 0x3164726175676d72ULL /* "rmguard1" */
+
+/*
+ * The file begins with these eight bytes, in the order of the machine; the last
+ * is the version of all that follows.  Version 1 was '1', in release 0.1.
+ */
+#define GUARD_STATE_MAGIC 0x64726175676d72ULL /* "rmguard" */
+#define GUARD_STATE_VERSION 2u
+#define GUARD_STATE_MARK (GUARD_STATE_MAGIC | (uint64_t)('0' + GUARD_STATE_VERSION) << 56)
 
 /* Live MRs are found by their pointer: sets of so many places each. */
 #define GUARD_SETS 4096u
@@ -28,29 +37,18 @@
 #define GUARD_RECORDS (GUARD_SETS * GUARD_WAYS)
 #define GUARD_EVENTS 64u
 
-enum guard_call {
-	GUARD_REG_MR,
-	GUARD_REG_MR_IOVA,
-	GUARD_REG_MR_IOVA2,
-	GUARD_REG_DMABUF_MR,
-	GUARD_REG_MR_EX,
-	GUARD_MLX5_REG_DMABUF_MR,
-	GUARD_REREG_MR,
-	GUARD_CALLS,
-};
-
-/* How the memory comes to the device. */
+/* How the device reaches the memory. */
 enum guard_path {
 	GUARD_HOST,
 	GUARD_PEERMEM,
-	GUARD_HOST_OR_PEERMEM, /* a peermem module is loaded, and nothing tells */
+	GUARD_HOST_OR_PEERMEM, /* a peermem module is loaded, and its memory is not told apart */
 	GUARD_DMABUF,
 	GUARD_PATHS,
 };
 
 #define GUARD_VERDICTS (MRG_VERDICT_UNKNOWN + 1)
 
-/* Why a verdict is what it is; report.c has the words. */
+/* Why a verdict is what it is; names.c has the sentences. */
 enum guard_grounds {
 	GUARD_WALK_EXACT,
 	GUARD_ONE_WINDOW,
@@ -72,12 +70,12 @@ enum guard_grounds {
 
 enum guard_action { GUARD_OBSERVE, GUARD_REFUSE, GUARD_ALLOW };
 
-/* What became of a registration that did not just pass. */
+/* A registration that is worth a line of the report. */
 enum guard_event_kind {
 	GUARD_EVENT_REFUSED, /* by the guard */
-	GUARD_EVENT_LET_PASS, /* by policy */
-	GUARD_EVENT_NO_ROOM, /* too few VMAs left */
-	GUARD_EVENT_FAILED, /* by verbs */
+	GUARD_EVENT_ALLOWED, /* at risk or unknown, and made by policy */
+	GUARD_EVENT_NO_VMAS, /* too few are left */
+	GUARD_EVENT_FAILED, /* verbs failed */
 };
 
 enum guard_fork {
@@ -99,13 +97,13 @@ struct guard_record {
 	uint8_t path;
 	uint8_t verdict;
 	uint8_t grounds;
-	uint8_t page_shift;
+	uint8_t page_shift; /* 0: not known */
 	uint8_t reserved[3];
 };
 
 struct guard_event {
-	_Atomic uint32_t ready;
-	_Atomic uint32_t times; /* that the same came */
+	_Atomic uint32_t ready; /* 1: all other fields are written */
+	_Atomic uint32_t times; /* how often the same happened */
 	uint32_t kind;
 	uint32_t call;
 	uint32_t verdict;
@@ -126,8 +124,8 @@ struct guard_tally {
 };
 
 struct guard_state {
-	uint64_t magic;
-	uint32_t size;
+	_Atomic uint64_t mark; /* GUARD_STATE_MARK; 0 until the fields up to @fork are set */
+	uint32_t size; /* of all */
 	int32_t pid;
 	uint64_t start_ns; /* CLOCK_MONOTONIC_COARSE */
 	char program[16];
@@ -140,47 +138,30 @@ struct guard_state {
 	_Atomic uint32_t fork; /* enum guard_fork */
 
 	struct guard_tally made[GUARD_PATHS][GUARD_VERDICTS];
-	struct guard_tally gone;
+	struct guard_tally deregistered;
 	struct guard_tally refused;
-	struct guard_tally let_pass;
-	struct guard_tally no_room;
+	struct guard_tally allowed;
+	struct guard_tally no_vmas;
 	struct guard_tally failed;
-	_Atomic uint64_t calls[GUARD_CALLS];
+	_Atomic uint64_t calls[GUARD_REGISTRATIONS];
 	_Atomic uint64_t unlisted; /* MRs that found no place in the table */
-	_Atomic uint64_t unseen; /* bindings that could not be guarded */
+	_Atomic uint64_t unguarded; /* look-ups by name for which no entry was left */
 
-	/* VMAs: at the first registration, now, and the most that were seen. */
+	/* VMAs: at the first registration, now, and the largest count of all. */
 	_Atomic uint64_t vma_first;
 	_Atomic uint64_t vma_last;
 	_Atomic uint64_t vma_peak;
 	_Atomic uint64_t vma_limit;
 
-	_Atomic uint32_t events; /* different ones; the first are kept */
+	_Atomic uint32_t events; /* different ones; the first GUARD_EVENTS are kept */
 	struct guard_event event[GUARD_EVENTS];
 
 	_Atomic uint64_t key[GUARD_RECORDS];
 	struct guard_record record[GUARD_RECORDS];
 };
 
-/* Low bits of a key; an MR's pointer has none. */
-#define GUARD_KEY_GONE 1ULL /* the MR was deregistered */
-#define GUARD_KEY_BUSY 2ULL /* the place is being filled */
-
-/** guard_put() - list a new MR.  A place that @mr still has is taken over: the
- *  MR ended with its device.  Return: false where no place is left. */
-bool guard_put(struct guard_state *state, const void *mr, const struct guard_record *record);
-
-/** guard_take() - mark an MR as gone, right before it is: afterwards its
- *  pointer may be another's.  Return: its place, or -1. */
-ssize_t guard_take(struct guard_state *state, const void *mr, struct guard_record *record);
-/** guard_put_back() - it is not gone after all */
-void guard_put_back(struct guard_state *state, const void *mr, ssize_t place);
-
-/** guard_find() - the record of a live MR, or NULL */
-struct guard_record *guard_find(struct guard_state *state, const void *mr);
-
-/** guard_live() - whether a place holds a live MR, which is copied out */
-bool guard_live(const struct guard_state *state, size_t place, struct guard_record *record);
+_Static_assert(sizeof(struct guard_state) == 2163776,
+	       "another layout needs another GUARD_STATE_VERSION");
 
 static inline void guard_count(struct guard_tally *tally, uint64_t bytes)
 {

@@ -14,6 +14,7 @@
 
 #include <mrguard/common.h>
 
+#include "guard/names.h"
 #include "guard/policy.h"
 
 #include "tools/args.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A guarded process keeps its report in a memory file, which is found among its
- * descriptors.  The kernel lets those in who may look at the process: the same
- * user, and root.
+ * A guarded process keeps its report in a memory file among its descriptors.  The
+ * kernel lets the same user, and root, open it there.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -51,44 +50,72 @@ static int open_report(pid_t pid)
 	return fd == -1 ? -errno : fd;
 }
 
-static int map_report(pid_t pid, const struct guard_state **out)
-{
-	const struct guard_state *state;
-	struct stat st;
-	int fd = open_report(pid), ret = 0;
+static const char remedy_release[] =
+	"Use the mrguard command of the release that the process was started with.";
 
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) || st.st_size != (off_t)sizeof(*state))
-		ret = -EPROTO;
-	state = ret ? MAP_FAILED : mmap(NULL, sizeof(*state), PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (state == MAP_FAILED)
-		return ret ? ret : -errno;
-	if (state->magic != GUARD_MAGIC || state->size != sizeof(*state)) {
-		munmap((void *)(uintptr_t)state, sizeof(*state));
-		return -EPROTO;
-	}
-	*out = state;
+static int fail_open(pid_t pid, int code, struct mrg_error *error)
+{
+	if (code == -ENODATA)
+		return fail_set(
+			error, code, "status",
+			"Start it with mrguard run, wait until it registers memory, and keep its descriptors open.",
+			"Process %d has no report of a guard.", (int)pid);
+	return fail_set(error, code, "status",
+			code == -EACCES || code == -EPERM ?
+				"Run the command as the user of the process, or as root." :
+				"Check the process ID.",
+			"The report of process %d cannot be opened: %s.", (int)pid,
+			strerror(-code));
+}
+
+/* What every version of the state begins with. */
+struct head {
+	uint64_t mark;
+	uint32_t size;
+};
+
+static int check_head(pid_t pid, int fd, struct mrg_error *error)
+{
+	const uint64_t version_bits = 0xffULL << 56;
+	struct head head = { 0 };
+	struct stat st;
+
+	/* The guard sets the mark last. */
+	if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) || !head.mark ||
+	    fstat(fd, &st))
+		return fail_open(pid, -ENODATA, error);
+	if ((head.mark & ~version_bits) != GUARD_STATE_MAGIC)
+		return fail_set(error, -EPROTO, "status", remedy_release,
+				"Process %d has a file that is no report of a guard.", (int)pid);
+	if (head.mark != GUARD_STATE_MARK)
+		return fail_set(
+			error, -EPROTO, "status", remedy_release,
+			"The guard of process %d writes version %d of its report, and this command reads version %u.",
+			(int)pid, (int)(head.mark >> 56) - '0', GUARD_STATE_VERSION);
+	if (head.size != sizeof(struct guard_state) || st.st_size != (off_t)head.size)
+		return fail_set(
+			error, -EPROTO, "status", remedy_release,
+			"The report of process %d has %lld bytes, and this command reads %zu bytes.",
+			(int)pid, (long long)st.st_size, sizeof(struct guard_state));
 	return 0;
 }
 
-static int say_why(pid_t pid, int code)
+static const struct guard_state *map_report(pid_t pid, struct mrg_error *error)
 {
-	const char *remedy = "";
-	struct mrg_error error;
+	const struct guard_state *state = MAP_FAILED;
+	int fd = open_report(pid);
 
-	if (code == -ENODATA)
-		remedy =
-			"It registered no memory yet, or was not started by `mrguard run', or closed its descriptors.";
-	else if (code == -EACCES || code == -EPERM)
-		remedy = "Ask as its user, or as root.";
-	else if (code == -EPROTO)
-		remedy = "Use the mrguard that it was started with.";
-	fail_set(&error, code, "status", remedy, "process %d has no report to show: %s", (int)pid,
-		 code == -ENODATA ? "none is there" : strerror(-code));
-	fail_print("mrguard run", &error);
-	return EXIT_FAILED;
+	if (fd < 0) {
+		fail_open(pid, fd, error);
+		return NULL;
+	}
+	if (!check_head(pid, fd, error)) {
+		state = mmap(NULL, sizeof(*state), PROT_READ, MAP_SHARED, fd, 0);
+		if (state == MAP_FAILED)
+			fail_open(pid, -errno, error);
+	}
+	close(fd);
+	return state == MAP_FAILED ? NULL : state;
 }
 
 static bool at_risk(const struct guard_state *state)
@@ -101,18 +128,18 @@ static bool at_risk(const struct guard_state *state)
 int run_status(pid_t pid, bool json)
 {
 	const struct guard_state *state;
-	struct guard_text text;
-	int ret = map_report(pid, &state);
+	struct guard_sigsafe text;
+	struct mrg_error error;
 
-	if (ret)
-		return say_why(pid, ret);
+	state = map_report(pid, &error);
+	if (!state) {
+		fail_print("mrguard run", &error);
+		return EXIT_FAILED;
+	}
 	fflush(stdout);
-	guard_text_start(&text, STDOUT_FILENO);
-	if (json)
-		guard_report_json(&text, state, GUARD_LIVE);
-	else
-		guard_report_text(&text, state, GUARD_LIVE);
-	if (guard_text_end(&text))
+	guard_sigsafe_begin(&text, STDOUT_FILENO);
+	guard_report(&text, state, GUARD_LIVE, json);
+	if (guard_sigsafe_end(&text))
 		return EXIT_FAILED;
 	return at_risk(state) ? EXIT_AT_RISK : EXIT_OK;
 }

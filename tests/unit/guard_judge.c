@@ -9,7 +9,7 @@ __thread struct guard_thread guard_thread;
 static struct guard_process process;
 static size_t reopened;
 
-bool guard_module_again(struct guard_process *p)
+bool guard_process_reopen_module(struct guard_process *p)
 {
 	(void)p;
 	/* As if the program had closed the descriptor. */

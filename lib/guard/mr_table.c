@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of MRs: by pointer, in sets of places, one cache line of keys a
- * set.  Nothing is ever moved, so no lock is needed; a full set is counted by
- * the caller and costs the report a line, never a registration.
+ * A hash table in sets of places, one cache line of keys a set.  No entry ever
+ * moves, so it needs no lock.  Where a set is full the caller counts the MR as
+ * unlisted, and registers it all the same.
  */
 #include <string.h>
 
-#include "guard/state.h"
+#include "guard/mr_table.h"
+
+/* Low bits of a key; an MR's pointer has them clear. */
+#define KEY_REMOVED 1ULL
+#define KEY_BUSY 2ULL /* another thread fills the place */
 
 static size_t set_of(const void *mr)
 {
@@ -28,10 +32,10 @@ static bool swap(struct guard_state *state, size_t place, uint64_t from, uint64_
 	return atomic_compare_exchange_strong(&state->key[place], &from, to);
 }
 
-/* A free place, else the one whose MR is gone longest. */
+/* A free place, else the one whose MR was made first of those removed. */
 static ssize_t choose(const struct guard_state *state, size_t set, uint64_t mr, uint64_t *key)
 {
-	ssize_t gone = -1;
+	ssize_t oldest = -1;
 
 	for (size_t i = set; i < set + GUARD_WAYS; i++) {
 		uint64_t k = load(state, i);
@@ -40,27 +44,27 @@ static ssize_t choose(const struct guard_state *state, size_t set, uint64_t mr, 
 			*key = k;
 			return (ssize_t)i;
 		}
-		if ((k & GUARD_KEY_GONE) &&
-		    (gone < 0 || state->record[i].number < state->record[gone].number)) {
-			gone = (ssize_t)i;
+		if ((k & KEY_REMOVED) &&
+		    (oldest < 0 || state->record[i].number < state->record[oldest].number)) {
+			oldest = (ssize_t)i;
 			*key = k;
 		}
 	}
-	return gone;
+	return oldest;
 }
 
-bool guard_put(struct guard_state *state, const void *mr, const struct guard_record *record)
+bool guard_mr_add(struct guard_state *state, const void *mr, const struct guard_record *record)
 {
 	size_t set = set_of(mr);
 	uint64_t key = 0;
 	ssize_t place;
 
-	/* Each failed swap is another thread's gain. */
+	/* A swap fails where another thread was faster. */
 	for (unsigned int tries = 0; tries < 2 * GUARD_WAYS; tries++) {
 		place = choose(state, set, (uintptr_t)mr, &key);
 		if (place < 0)
 			return false;
-		if (!swap(state, (size_t)place, key, GUARD_KEY_BUSY))
+		if (!swap(state, (size_t)place, key, KEY_BUSY))
 			continue;
 		state->record[place] = *record;
 		atomic_store_explicit(&state->key[place], (uintptr_t)mr, memory_order_release);
@@ -79,35 +83,35 @@ static ssize_t find(const struct guard_state *state, const void *mr)
 	return -1;
 }
 
-ssize_t guard_take(struct guard_state *state, const void *mr, struct guard_record *record)
+ssize_t guard_mr_remove(struct guard_state *state, const void *mr, struct guard_record *record)
 {
 	ssize_t place = find(state, mr);
 
 	if (place < 0)
 		return -1;
 	*record = state->record[place];
-	if (!swap(state, (size_t)place, (uintptr_t)mr, (uintptr_t)mr | GUARD_KEY_GONE))
+	if (!swap(state, (size_t)place, (uintptr_t)mr, (uintptr_t)mr | KEY_REMOVED))
 		return -1;
 	return place;
 }
 
-void guard_put_back(struct guard_state *state, const void *mr, ssize_t place)
+void guard_mr_restore(struct guard_state *state, const void *mr, ssize_t place)
 {
-	swap(state, (size_t)place, (uintptr_t)mr | GUARD_KEY_GONE, (uintptr_t)mr);
+	swap(state, (size_t)place, (uintptr_t)mr | KEY_REMOVED, (uintptr_t)mr);
 }
 
-struct guard_record *guard_find(struct guard_state *state, const void *mr)
+struct guard_record *guard_mr_find(struct guard_state *state, const void *mr)
 {
 	ssize_t place = find(state, mr);
 
 	return place < 0 ? NULL : &state->record[place];
 }
 
-bool guard_live(const struct guard_state *state, size_t place, struct guard_record *record)
+bool guard_mr_at(const struct guard_state *state, size_t place, struct guard_record *record)
 {
 	uint64_t key = load(state, place);
 
-	if (!key || (key & (GUARD_KEY_GONE | GUARD_KEY_BUSY)))
+	if (!key || (key & (KEY_REMOVED | KEY_BUSY)))
 		return false;
 	*record = state->record[place];
 	atomic_thread_fence(memory_order_acquire);

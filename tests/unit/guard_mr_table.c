@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 /* The guard is a library of its own, with nothing exported. */
-#include "guard/table.c"
+#include "guard/mr_table.c"
 
 #define MRS 2000
 #define ROUNDS 200000
@@ -44,7 +44,7 @@ static size_t live_count(void)
 	size_t count = 0;
 
 	for (size_t i = 0; i < GUARD_RECORDS; i++)
-		count += guard_live(state, i, &record);
+		count += guard_mr_at(state, i, &record);
 	return count;
 }
 
@@ -63,14 +63,14 @@ static void what_is_put_is_found_until_it_is_taken(void **arg)
 		x = x * 6364136223846793005ULL + 1442695040888963407ULL;
 		mr = (x >> 33) % MRS;
 		if (there[mr]) {
-			assert_true(guard_take(state, pointer(mr), &record) >= 0);
+			assert_true(guard_mr_remove(state, pointer(mr), &record) >= 0);
 			assert_int_equal(record.lkey, mr);
-			assert_null(guard_find(state, pointer(mr)));
-			assert_int_equal(guard_take(state, pointer(mr), &record), -1);
+			assert_null(guard_mr_find(state, pointer(mr)));
+			assert_int_equal(guard_mr_remove(state, pointer(mr), &record), -1);
 		} else {
 			record = (struct guard_record){ .lkey = (uint32_t)mr, .number = i };
-			assert_true(guard_put(state, pointer(mr), &record));
-			assert_int_equal(guard_find(state, pointer(mr))->lkey, mr);
+			assert_true(guard_mr_add(state, pointer(mr), &record));
+			assert_int_equal(guard_mr_find(state, pointer(mr))->lkey, mr);
 		}
 		there[mr] = !there[mr];
 		live += there[mr] ? 1 : (size_t)-1;
@@ -84,11 +84,11 @@ static void an_mr_that_does_not_go_is_there_again(void **arg)
 	ssize_t place;
 
 	(void)arg;
-	assert_true(guard_put(state, pointer(1), &record));
-	place = guard_take(state, pointer(1), &record);
+	assert_true(guard_mr_add(state, pointer(1), &record));
+	place = guard_mr_remove(state, pointer(1), &record);
 	assert_true(place >= 0);
-	guard_put_back(state, pointer(1), place);
-	assert_int_equal(guard_find(state, pointer(1))->lkey, 7);
+	guard_mr_restore(state, pointer(1), place);
+	assert_int_equal(guard_mr_find(state, pointer(1))->lkey, 7);
 	assert_int_equal(live_count(), 1);
 }
 
@@ -97,10 +97,10 @@ static void a_pointer_that_comes_again_takes_its_own_place(void **arg)
 	struct guard_record record = { .lkey = 1 };
 
 	(void)arg;
-	assert_true(guard_put(state, pointer(1), &record));
+	assert_true(guard_mr_add(state, pointer(1), &record));
 	record.lkey = 2;
-	assert_true(guard_put(state, pointer(1), &record));
-	assert_int_equal(guard_find(state, pointer(1))->lkey, 2);
+	assert_true(guard_mr_add(state, pointer(1), &record));
+	assert_int_equal(guard_mr_find(state, pointer(1))->lkey, 2);
 	assert_int_equal(live_count(), 1);
 }
 
@@ -124,14 +124,14 @@ static void a_full_set_says_so_and_takes_the_place_of_what_is_gone(void **arg)
 	alike(mr, GUARD_WAYS + 1);
 	for (uint32_t i = 0; i < GUARD_WAYS; i++) {
 		record.number = i;
-		assert_true(guard_put(state, mr[i], &record));
+		assert_true(guard_mr_add(state, mr[i], &record));
 	}
-	assert_false(guard_put(state, mr[GUARD_WAYS], &record));
+	assert_false(guard_mr_add(state, mr[GUARD_WAYS], &record));
 	/* Of two that are gone the older one makes room. */
-	assert_true(guard_take(state, mr[5], &record) >= 0);
-	assert_true(guard_take(state, mr[2], &record) >= 0);
-	assert_true(guard_put(state, mr[GUARD_WAYS], &record));
-	assert_non_null(guard_find(state, mr[GUARD_WAYS]));
+	assert_true(guard_mr_remove(state, mr[5], &record) >= 0);
+	assert_true(guard_mr_remove(state, mr[2], &record) >= 0);
+	assert_true(guard_mr_add(state, mr[GUARD_WAYS], &record));
+	assert_non_null(guard_mr_find(state, mr[GUARD_WAYS]));
 	assert_int_equal(live_count(), GUARD_WAYS - 1);
 }
 
@@ -143,11 +143,11 @@ static void *churn(void *arg)
 	for (int round = 0; round < 500; round++) {
 		for (size_t i = first; i < first + 100; i++) {
 			record.lkey = (uint32_t)i;
-			if (!guard_put(state, pointer(i), &record))
+			if (!guard_mr_add(state, pointer(i), &record))
 				return "no place";
 		}
 		for (size_t i = first; i < first + 100; i++)
-			if (guard_take(state, pointer(i), &record) < 0 || record.lkey != i)
+			if (guard_mr_remove(state, pointer(i), &record) < 0 || record.lkey != i)
 				return "not found";
 	}
 	return NULL;

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* What the guard does around a registration. */
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "region/fork_state.h"
-
-#include "guard/entry.h"
-#include "guard/output.h"
-#include "guard/report.h"
+#include "guard/event.h"
+#include "guard/judge.h"
+#include "guard/message.h"
+#include "guard/mr_table.h"
+#include "guard/names.h"
+#include "guard/real.h"
+#include "guard/register.h"
 
 /* Marking a range in the middle of a VMA makes three of one. */
 #define VMAS_PER_MARK 2
 
 static const char risk_remedy[] =
-	"Register pieces that end at multiples of 2 GiB of the iova, or through mrg_reg_dmabuf(); or take an iova that differs from the DMA address in bit 31; or a kernel with commit 15fe76e23615.";
+	"Register pieces that end at multiples of 2 GiB of the iova, or use mrg_reg_dmabuf(), or choose an iova that differs from the DMA address in bit 31, or run a kernel with commit 15fe76e23615.";
 static const char unknown_remedy[] =
-	"Load mrguard.ko and mrguard_walk.ko and give the process /dev/mrguard, so that it can be told; or keep each registration within 2 GiB.";
+	"Load mrguard.ko and mrguard_walk.ko and let the process open /dev/mrguard, or register ranges that cross no multiple of 2 GiB of their iova.";
 
-/* libibverbs calls itself: ibv_reg_mr() is ibv_reg_mr_iova2() of the same. */
+/* libibverbs calls itself: ibv_reg_mr() calls ibv_reg_mr_iova2() with the same range. */
 static bool is_inner(const struct guard_request *req)
 {
 	const struct guard_request *outer = guard_thread.current;
@@ -32,10 +31,10 @@ static struct ibv_mr *call_inner(const struct guard_request *req)
 	struct guard_request same = *req;
 
 	same.lib = guard_thread.current->lib;
-	return guard_call_real(&same);
+	return guard_real_register(&same);
 }
 
-/* A signal handler that registers memory comes back to what it interrupted. */
+/* A signal handler may interrupt an outer call, so that one is restored. */
 static struct ibv_mr *call_outer(const struct guard_request *req, int entry_errno)
 {
 	const struct guard_request *outer = guard_thread.current;
@@ -43,76 +42,21 @@ static struct ibv_mr *call_outer(const struct guard_request *req, int entry_errn
 
 	guard_thread.current = req;
 	errno = entry_errno;
-	mr = guard_call_real(req);
+	mr = guard_real_register(req);
 	guard_thread.current = outer;
 	return mr;
 }
 
-/* What happened, and to what. */
-static bool same_event(const struct guard_event *a, const struct guard_event *b)
+static struct guard_event *note_event(struct guard_process *p, enum guard_event_kind kind,
+				      const struct guard_request *req, enum mrg_verdict verdict,
+				      int error)
 {
-	return a->kind == b->kind && a->call == b->call && a->error == b->error && a->fd == b->fd &&
-	       a->addr == b->addr && a->iova == b->iova && a->length == b->length &&
-	       a->offset == b->offset;
-}
-
-/* Programs that ask again for ever (UCX after EAGAIN) are one line. */
-static bool seen_before(struct guard_state *s, const struct guard_event *event)
-{
-	uint32_t count = atomic_load(&s->events);
-
-	for (uint32_t i = 0; i < count && i < GUARD_EVENTS; i++) {
-		if (!atomic_load_explicit(&s->event[i].ready, memory_order_acquire) ||
-		    !same_event(&s->event[i], event))
-			continue;
-		atomic_fetch_add(&s->event[i].times, 1);
-		return true;
-	}
-	return false;
-}
-
-/* NULL where it is known already, or where the report is full. */
-static struct guard_event *new_event(struct guard_process *p, enum guard_event_kind kind,
-				     const struct guard_request *req, enum mrg_verdict verdict,
-				     int error)
-{
-	const struct guard_event event = {
-		.times = 1,
-		.kind = kind,
-		.call = req->call,
-		.verdict = verdict,
-		.error = error,
-		.fd = req->fd,
-		.addr = req->addr,
-		.iova = req->iova,
-		.length = req->length,
-		.offset = req->offset,
-		.ns = guard_now(p),
-	};
-	uint32_t i;
-
-	if (seen_before(p->state, &event))
-		return NULL;
-	i = atomic_fetch_add(&p->state->events, 1);
-	if (i >= GUARD_EVENTS)
-		return NULL;
-	/* It is not ready: nobody looks at it yet. */
-	memcpy((void *)&p->state->event[i], &event, offsetof(struct guard_event, cause));
-	return &p->state->event[i];
-}
-
-static void close_event(struct guard_event *e, const char *cause, const char *remedy)
-{
-	if (!e)
-		return;
-	snprintf(e->cause, sizeof(e->cause), "%s", cause);
-	snprintf(e->remedy, sizeof(e->remedy), "%s", remedy);
-	atomic_store_explicit(&e->ready, 1, memory_order_release);
+	return guard_event_note(p->state, kind, req, verdict, error, guard_process_now(p));
 }
 
 static const char *cause_of(const struct guard_finding *finding)
 {
-	return finding->reason[0] ? finding->reason : guard_grounds_words(finding->grounds);
+	return finding->reason[0] ? finding->reason : guard_grounds_sentence(finding->grounds);
 }
 
 static bool is_risk(enum mrg_verdict verdict)
@@ -127,38 +71,34 @@ static enum guard_action action_for(const struct guard_process *p, enum mrg_verd
 	return verdict == MRG_VERDICT_UNKNOWN ? p->policy.unknown : GUARD_OBSERVE;
 }
 
-/* One line for each that is refused, and for the first of a kind that passes:
- * an engine can make thousands alike. */
-static bool first_of_its_kind(struct guard_process *p)
+/* An engine can make thousands alike: each refusal has a line, but of those that
+ * are unknown and allowed only the first. */
+static bool first_allowed(const struct guard_process *p)
 {
-	return atomic_load(&p->state->let_pass.count) == 1;
+	return atomic_load(&p->state->allowed.count) == 1;
 }
 
-/* Whether the policy lets it be made. */
+/* Whether the policy allows it. */
 static bool permit(struct guard_process *p, const struct guard_request *req,
 		   const struct guard_finding *finding)
 {
 	enum guard_action action = action_for(p, finding->verdict);
-	bool risk = is_risk(finding->verdict);
+	bool risk = is_risk(finding->verdict), refuse = action == GUARD_REFUSE;
 	const char *remedy = risk ? risk_remedy : unknown_remedy;
 
 	if (p->policy.at_risk == GUARD_OBSERVE)
-		guard_output_finding(p, req, finding, "", "");
+		guard_message_finding(p, "Observed", req, finding, "");
 	if (!risk && finding->verdict != MRG_VERDICT_UNKNOWN)
 		return true;
-	if (action == GUARD_REFUSE) {
-		guard_count(&p->state->refused, req->length);
-		close_event(new_event(p, GUARD_EVENT_REFUSED, req, finding->verdict, EOPNOTSUPP),
+	guard_count(refuse ? &p->state->refused : &p->state->allowed, req->length);
+	guard_event_explain(note_event(p, refuse ? GUARD_EVENT_REFUSED : GUARD_EVENT_ALLOWED, req,
+				       finding->verdict, refuse ? EOPNOTSUPP : 0),
 			    cause_of(finding), remedy);
-		guard_output_finding(p, req, finding, "refused", remedy);
-		return false;
-	}
-	guard_count(&p->state->let_pass, req->length);
-	close_event(new_event(p, GUARD_EVENT_LET_PASS, req, finding->verdict, 0), cause_of(finding),
-		    remedy);
-	if (action == GUARD_ALLOW && (risk || first_of_its_kind(p)))
-		guard_output_finding(p, req, finding, "let pass", remedy);
-	return true;
+	if (refuse)
+		guard_message_finding(p, "Refused", req, finding, remedy);
+	else if (action == GUARD_ALLOW && (risk || first_allowed(p)))
+		guard_message_finding(p, "Allowed", req, finding, remedy);
+	return !refuse;
 }
 
 static void note_vmas(struct guard_process *p)
@@ -182,10 +122,11 @@ static bool marks_pages(const struct guard_process *p, const struct guard_reques
 	       atomic_load_explicit(&p->state->fork, memory_order_relaxed) == GUARD_FORK_PASSED_ON;
 }
 
-/* At the limit one madvise that fails leaves libibverbs' fork counts wrong for
- * good, and other calls fail that say nothing of VMAs. */
+/* At the limit one madvise that fails makes libibverbs' fork counts wrong for
+ * good, and other calls fail without a word about VMAs. */
 static bool has_room(struct guard_process *p, const struct guard_request *req)
 {
+	bool refuse = p->policy.at_risk == GUARD_REFUSE;
 	struct mrg_error error;
 	int ret, cancel;
 
@@ -196,17 +137,16 @@ static bool has_room(struct guard_process *p, const struct guard_request *req)
 	guard_leave(cancel);
 	if (!ret)
 		return true;
-	guard_count(&p->state->no_room, req->length);
-	close_event(new_event(p, GUARD_EVENT_NO_ROOM, req, MRG_VERDICT_UNKNOWN,
-			      p->policy.at_risk == GUARD_REFUSE ? ENOMEM : 0),
-		    error.cause, error.remedy);
-	guard_output_line(p, "mrguard: ",
-			  p->policy.at_risk == GUARD_REFUSE ? "refused " : "close to its end: ",
-			  guard_call_name(req->call), ". ", error.cause, " ", error.remedy, NULL);
-	return p->policy.at_risk != GUARD_REFUSE;
+	guard_count(&p->state->no_vmas, req->length);
+	guard_event_explain(note_event(p, GUARD_EVENT_NO_VMAS, req, MRG_VERDICT_UNKNOWN,
+				       refuse ? ENOMEM : 0),
+			    error.cause, error.remedy);
+	guard_message(p, "%s %s. %s %s", refuse ? "Refused" : "Allowed", guard_call_name(req->call),
+		      error.cause, error.remedy);
+	return !refuse;
 }
 
-/* Judged, and the policy asked.  False with errno set. */
+/* Judges, and applies the policy.  Sets errno where it returns false. */
 static bool allowed(struct guard_process *p, const struct guard_request *req,
 		    struct guard_finding *finding)
 {
@@ -234,7 +174,7 @@ static void fill_record(struct guard_process *p, const struct guard_request *req
 		.iova = req->iova,
 		.length = req->length,
 		.offset = req->offset,
-		.ns = guard_now(p),
+		.ns = guard_process_now(p),
 		.number = atomic_fetch_add_explicit(&number, 1, memory_order_relaxed) + 1,
 		.lkey = mr->lkey,
 		.call = (uint8_t)req->call,
@@ -252,27 +192,22 @@ static void note_made(struct guard_process *p, const struct guard_request *req,
 
 	fill_record(p, req, finding, mr, &record);
 	guard_count(&p->state->made[finding->path][finding->verdict], req->length);
-	if (!guard_put(p->state, mr, &record))
+	if (!guard_mr_add(p->state, mr, &record))
 		atomic_fetch_add(&p->state->unlisted, 1);
 }
 
 static void note_failed(struct guard_process *p, const struct guard_request *req,
 			const struct guard_finding *finding, int error)
 {
-	struct guard_event *e = new_event(p, GUARD_EVENT_FAILED, req, finding->verdict, error);
+	struct guard_event *event = note_event(p, GUARD_EVENT_FAILED, req, finding->verdict, error);
 	struct mrg_error why;
 
 	guard_count(&p->state->failed, req->length);
-	/* What is explained is read from /proc, and takes a millisecond. */
-	if (!e)
+	/* An explanation reads /proc and takes a millisecond: once an event. */
+	if (!event)
 		return;
 	guard_explain(p, req, error, &why);
-	close_event(
-		e,
-		why.cause[0] ?
-			why.cause :
-			"Not explained: it came while the guard was at work in this thread, or there was no memory.",
-		why.remedy);
+	guard_event_explain(event, why.cause, why.remedy);
 }
 
 struct ibv_mr *guard_register(const struct guard_request *req)
@@ -284,10 +219,10 @@ struct ibv_mr *guard_register(const struct guard_request *req)
 
 	if (is_inner(req))
 		return call_inner(req);
-	p = guard_process();
+	p = guard_process_start();
 	if (!p) {
 		errno = entry_errno;
-		return guard_call_real(req);
+		return guard_real_register(req);
 	}
 	if (!allowed(p, req, &finding))
 		return NULL;
@@ -303,7 +238,7 @@ struct ibv_mr *guard_register(const struct guard_request *req)
 
 bool guard_rereg_allowed(const struct guard_request *req)
 {
-	struct guard_process *p = guard_process();
+	struct guard_process *p = guard_process_start();
 	int entry_errno = errno;
 	struct guard_finding finding;
 
@@ -313,11 +248,10 @@ bool guard_rereg_allowed(const struct guard_request *req)
 	return true;
 }
 
-/* The MR stays one, with another range. */
 void guard_rereg_done(const struct guard_request *req, struct ibv_mr *mr)
 {
 	struct guard_process *p = guard_process_ready();
-	struct guard_record *record = p ? guard_find(p->state, mr) : NULL;
+	struct guard_record *record = p ? guard_mr_find(p->state, mr) : NULL;
 	struct guard_finding finding;
 
 	if (!record)
@@ -332,35 +266,35 @@ void guard_rereg_done(const struct guard_request *req, struct ibv_mr *mr)
 	record->path = (uint8_t)finding.path;
 }
 
-void guard_dereg_begin(struct ibv_mr *mr, struct guard_leave *leave)
+void guard_dereg_begin(struct ibv_mr *mr, struct guard_dereg *dereg)
 {
 	struct guard_process *p = guard_process_ready();
 
-	leave->counted = p != NULL;
-	leave->place = p ? guard_take(p->state, mr, &leave->record) : -1;
+	dereg->counted = p != NULL;
+	dereg->place = p ? guard_mr_remove(p->state, mr, &dereg->record) : -1;
 }
 
-void guard_dereg_end(struct ibv_mr *mr, const struct guard_leave *leave, int result)
+void guard_dereg_end(struct ibv_mr *mr, const struct guard_dereg *dereg, int result)
 {
 	struct guard_process *p = guard_process_ready();
 
-	if (!p || !leave->counted)
+	if (!p || !dereg->counted)
 		return;
 	if (result) {
-		if (leave->place >= 0)
-			guard_put_back(p->state, mr, leave->place);
+		if (dereg->place >= 0)
+			guard_mr_restore(p->state, mr, dereg->place);
 		return;
 	}
-	/* One that is in no list was made before the guard, or found no place. */
-	if (leave->place < 0 && !atomic_load(&p->state->unlisted))
+	/* One that is not listed was made before the guard, or found no place. */
+	if (dereg->place < 0 && !atomic_load(&p->state->unlisted))
 		return;
-	guard_count(&p->state->gone, leave->place >= 0 ? leave->record.length : 0);
+	guard_count(&p->state->deregistered, dereg->place >= 0 ? dereg->record.length : 0);
 }
 
 bool guard_fork_wanted(void)
 {
 	int entry_errno = errno;
-	struct guard_process *p = guard_process();
+	struct guard_process *p = guard_process_start();
 	bool wanted = true;
 
 	if (p) {
