@@ -14,10 +14,12 @@ setup() {
 
 @test "a place that differs is named" {
 	copy="$BATS_TEST_TMPDIR/tree"
-	for place in dkms.conf kmod/uapi/mrguard.h CHANGELOG.md lib/libmrguard.map lib/libmrguard-transfer.map; do
+	for place in dkms.conf kmod/uapi/mrguard.h CHANGELOG.md lib/libmrguard.map lib/libmrguard-transfer.map \
+		debian/changelog debian/libmrguard1.symbols; do
 		rm -rf "$copy"
-		mkdir -p "$copy/kmod/uapi" "$copy/lib" "$copy/tests/lint"
-		for f in VERSION dkms.conf kmod/uapi/mrguard.h CHANGELOG.md lib/libmrguard*.map tests/lint/version; do
+		mkdir -p "$copy/kmod/uapi" "$copy/lib" "$copy/debian" "$copy/tests/lint"
+		for f in VERSION dkms.conf kmod/uapi/mrguard.h CHANGELOG.md lib/libmrguard*.map \
+			debian/changelog debian/libmrguard1.symbols tests/lint/version; do
 			cp "$f" "$copy/$f"
 		done
 		sed -i 's/0\.2/0.9/' "$copy/$place"
