@@ -52,10 +52,10 @@ int mrg_poll(struct mrg_ep *ep, struct mrg_done *done, int cap)
 }
 
 /* On success alone, ep->lock is held. */
-static int lock_done(struct mrg_ep *ep, uint64_t handle, struct transfer_request **request)
+static inline int lock_done(struct mrg_ep *ep, uint64_t handle, struct transfer_request **request)
 {
 	pthread_mutex_lock(&ep->lock);
-	*request = transfer_request_find(ep, handle);
+	*request = transfer_request_find(&ep->requests, handle);
 	if (*request && (*request)->done)
 		return 0;
 	pthread_mutex_unlock(&ep->lock);
@@ -67,7 +67,8 @@ static int lock_done(struct mrg_ep *ep, uint64_t handle, struct transfer_request
 
 static bool is_done(struct mrg_ep *ep, void *arg)
 {
-	const struct transfer_request *request = transfer_request_find(ep, *(uint64_t *)arg);
+	const struct transfer_request *request =
+		transfer_request_find(&ep->requests, *(uint64_t *)arg);
 
 	return !request || request->done;
 }
@@ -78,14 +79,14 @@ int mrg_wait(struct mrg_ep *ep, uint64_t handle, int timeout_ms)
 	int ret = -ESTALE;
 
 	pthread_mutex_lock(&ep->lock);
-	request = transfer_request_find(ep, handle);
+	request = transfer_request_find(&ep->requests, handle);
 	if (request) {
 		if (request->done && !request->waited)
 			take_off_done(request);
 		request->waited = true;
 		ret = transfer_ep_await(ep, is_done, &handle, timeout_ms);
 		/* Another thread may have freed it meanwhile. */
-		request = transfer_request_find(ep, handle);
+		request = transfer_request_find(&ep->requests, handle);
 		if (request)
 			request->waited = !ret;
 	}
@@ -99,7 +100,7 @@ int mrg_cancel(struct mrg_ep *ep, uint64_t handle)
 	struct transfer_request *request;
 
 	pthread_mutex_lock(&ep->lock);
-	request = transfer_request_find(ep, handle);
+	request = transfer_request_find(&ep->requests, handle);
 	if (request)
 		transfer_request_fail(request, &cancelled);
 	pthread_mutex_unlock(&ep->lock);

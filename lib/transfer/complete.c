@@ -140,5 +140,6 @@ void transfer_ep_progress(struct mrg_ep *ep)
 	if (ep->armed)
 		disarm(ep);
 	transfer_ep_drain(ep);
-	transfer_post_all(ep);
+	if (ep->queue_first || ep->repeat.count)
+		transfer_post_all(ep);
 }

@@ -72,6 +72,8 @@ static int take(struct mrg_ep *ep, const struct transfer_message *message)
 		return on_refused(ep, &message->refusal);
 	if (message->type == MESSAGE_BYE)
 		return on_bye(ep);
+	if (message->type >= MESSAGE_OPTIONAL)
+		return 0;
 	if (ep->state == EP_OPEN)
 		return take_open(ep, message);
 	return ep->state == EP_FAILED ? 0 : transfer_handshake_message(ep, message);

@@ -71,6 +71,7 @@ struct mrg_ep {
 	uint32_t offered_count;
 	struct transfer_message_port port; /* own */
 	struct transfer_message_port peer_port;
+	uint64_t peer_abilities; /* MESSAGE_ABLE_* */
 	_Atomic uint64_t due; /* when the control thread must look; set with the lock held */
 	uint64_t greet_by; /* end of the handshake's time */
 	struct transfer_notes notes;

@@ -54,16 +54,26 @@ static int make_lanes(struct mrg_ep *ep, uint32_t count, struct transfer_message
 	return ret;
 }
 
-static void name_peer(struct mrg_ep *ep, const char *name)
+/* What the peer says of itself. */
+static int meet_peer(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
 	size_t length = strlen(ep->peer);
 
-	snprintf(ep->peer + length, sizeof(ep->peer) - length, " (%s)", name);
+	if (hello->unknown)
+		return base_error_set(
+			&ep->error, -EPROTONOSUPPORT, "handshake",
+			"Run the same version of libmrguard on both sides.",
+			"Peer %.50s requires part 0x%x of the handshake, which this side does not know.",
+			ep->peer, hello->unknown);
+	snprintf(ep->peer + length, sizeof(ep->peer) - length, " (%s)", hello->name);
+	ep->peer_abilities = hello->abilities;
+	return 0;
 }
 
 static void introduce(struct mrg_ep *ep, struct transfer_message_hello *hello)
 {
 	hello->port = ep->port;
+	hello->abilities = MESSAGE_ABLE_REVOKE;
 	memcpy(hello->name, ep->transfer->name, sizeof(hello->name));
 }
 
@@ -122,8 +132,9 @@ static int on_hello(struct mrg_ep *ep, const struct transfer_message_hello *hell
 
 	if (hello->port.ethernet && !hello->gids)
 		return -EPROTO;
-	name_peer(ep, hello->name);
-	ret = check_listener(ep);
+	ret = meet_peer(ep, hello);
+	if (!ret)
+		ret = check_listener(ep);
 	if (!ret)
 		ret = transfer_ep_equip(ep);
 	if (!ret)
@@ -187,7 +198,9 @@ static int on_welcome(struct mrg_ep *ep, const struct transfer_message_hello *he
 
 	if (hello->lanes > ep->lane_count)
 		return -EPROTO;
-	name_peer(ep, hello->name);
+	ret = meet_peer(ep, hello);
+	if (ret)
+		return ret;
 	drop_surplus(ep, hello->lanes);
 	ret = take_gid(ep, hello);
 	if (!ret)

@@ -15,7 +15,8 @@
 
 static void put(uint8_t **at, const void *bytes, size_t length)
 {
-	memcpy(*at, bytes, length);
+	if (length)
+		memcpy(*at, bytes, length);
 	*at += length;
 }
 
@@ -106,6 +107,8 @@ static void put_hello(uint8_t **at, const struct transfer_message_hello *hello)
 	put32(at, hello->lanes);
 	for (uint32_t i = 0; i < hello->lanes; i++)
 		put_lane(at, &hello->lane[i]);
+	put64(at, hello->abilities);
+	put(at, hello->parts.bytes, hello->parts.length);
 }
 
 static void get_gids(struct base_le_reader *r, struct transfer_message_hello *hello)
@@ -120,6 +123,26 @@ static void get_gids(struct base_le_reader *r, struct transfer_message_hello *he
 		hello->gid[i].type = base_le_u8(r);
 		if (hello->gid[i].type > IBV_GID_TYPE_ROCE_V2)
 			r->bad = true;
+	}
+}
+
+/* This version knows no part: it skips those that it may. */
+static void get_parts(struct base_le_reader *r, struct transfer_message_hello *hello)
+{
+	hello->parts = (struct transfer_message_bytes){ r->at, r->left };
+	hello->unknown = 0;
+	r->bad |= r->left > MESSAGE_PARTS;
+	while (r->left && !r->bad) {
+		uint16_t type = base_le_u16(r), length = base_le_u16(r);
+
+		if (length > r->left) {
+			r->bad = true;
+			return;
+		}
+		r->at += length;
+		r->left -= length;
+		if (type & MESSAGE_PART_MUST && !hello->unknown)
+			hello->unknown = type;
 	}
 }
 
@@ -140,6 +163,8 @@ static void get_hello(struct base_le_reader *r, struct transfer_message_hello *h
 	}
 	for (uint32_t i = 0; i < hello->lanes; i++)
 		get_lane(r, &hello->lane[i]);
+	hello->abilities = base_le_u64(r);
+	get_parts(r, hello);
 }
 
 static void put_offer(uint8_t **at, const struct transfer_message_offer *offer)
@@ -278,7 +303,7 @@ static int get_head(struct base_le_reader *r, enum transfer_message_type *type, 
 		return -EPROTO;
 	if (version != MESSAGE_VERSION && number != MESSAGE_REFUSED)
 		return -EPROTONOSUPPORT;
-	if (!number || number >= MESSAGE_TYPES)
+	if (!number || (number >= MESSAGE_TYPES && number < MESSAGE_OPTIONAL))
 		return -EPROTO;
 	*type = (enum transfer_message_type)number;
 	return *body > MESSAGE_BODY ? -EMSGSIZE : 0;
@@ -310,6 +335,8 @@ int transfer_message_decode(const uint8_t *bytes, size_t length, struct transfer
 		return ret;
 	if (body != r.left)
 		return -EPROTO;
+	if (message->type >= MESSAGE_OPTIONAL)
+		return 0;
 	get_body(&r, message);
 	return r.bad || r.left ? -EPROTO : 0;
 }

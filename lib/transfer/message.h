@@ -6,6 +6,11 @@
  * A message is a head of 12 bytes (magic, version, type, length of the body)
  * and a body; numbers are little-endian.  MESSAGE_REFUSED keeps its form in all
  * versions, so that peers of two versions can still tell each other.
+ *
+ * Additions that need no new version: a message of a type from MESSAGE_OPTIONAL
+ * on is skipped if it is unknown, and so is a part of HELLO and WELCOME, unless
+ * it has MESSAGE_PART_MUST: then the handshake fails.  A part is its type (16
+ * bits), its length (16 bits) and that many bytes.
  */
 #ifndef TRANSFER_MESSAGE_H
 #define TRANSFER_MESSAGE_H
@@ -19,28 +24,32 @@
 
 #include "route/gid_pair.h"
 
-#define MESSAGE_VERSION 1
+#define MESSAGE_VERSION 2
 #define MESSAGE_HEAD 12
 #define MESSAGE_BODY MRG_NOTE_MAX
 #define MESSAGE_LANES 16
 #define MESSAGE_GIDS ROUTE_PEERS_MAX
 #define MESSAGE_NAME 64
 #define MESSAGE_TEXT 192
+#define MESSAGE_PARTS 1024 /* bytes of them */
+#define MESSAGE_PART_MUST 0x8000u /* in its type: the reader must know it */
+#define MESSAGE_ABLE_REVOKE (1u << 0) /* takes MESSAGE_REVOKE */
 
 enum transfer_message_type {
-	MESSAGE_HELLO = 1, /* who connects: its queue pairs */
-	MESSAGE_WELCOME, /* who listens: its own */
-	MESSAGE_READY, /* who connects: they are up */
+	MESSAGE_HELLO = 1, /* the side that connects: its queue pairs */
+	MESSAGE_WELCOME, /* the side that listens: its own */
+	MESSAGE_READY, /* the side that connects: they are up */
 	MESSAGE_REFUSED, /* either: why it is over */
 	MESSAGE_BYE, /* either: my queue pairs are gone */
-	MESSAGE_BROKEN, /* who listened: a lane of mine broke */
-	MESSAGE_OFFER, /* who connected: a new queue pair for a lane */
-	MESSAGE_ANSWER, /* who listened: its own for it */
-	MESSAGE_RESUME, /* who connected: it is up */
+	MESSAGE_BROKEN, /* the side that listened: a lane of mine broke */
+	MESSAGE_OFFER, /* the side that connected: a new queue pair for a lane */
+	MESSAGE_ANSWER, /* the side that listened: its own for it */
+	MESSAGE_RESUME, /* the side that connected: it is up */
 	MESSAGE_NOTE, /* the application's */
 	MESSAGE_REVOKE, /* forget a buffer */
 	MESSAGE_REVOKED, /* forgotten */
-	MESSAGE_TYPES
+	MESSAGE_TYPES,
+	MESSAGE_OPTIONAL = 0x8000 /* and beyond: skipped if unknown */
 };
 
 /* Where a queue pair can be reached. */
@@ -59,7 +68,12 @@ struct transfer_message_port {
 	uint8_t reads; /* READs that it serves at a time */
 };
 
-/* Who connects offers GIDs; who listens knows the routes, and takes one. */
+struct transfer_message_bytes {
+	const uint8_t *bytes; /* in what was decoded */
+	size_t length;
+};
+
+/* The side that connects offers GIDs; the other one knows the routes, and takes one. */
 struct transfer_message_hello {
 	struct transfer_message_port port;
 	uint32_t gids;
@@ -68,6 +82,9 @@ struct transfer_message_hello {
 	uint32_t lanes;
 	struct transfer_message_lane lane[MESSAGE_LANES];
 	char name[MESSAGE_NAME]; /* device and host, for people */
+	uint64_t abilities; /* MESSAGE_ABLE_* */
+	struct transfer_message_bytes parts;
+	uint32_t unknown; /* decoded: a part that must be known, and is not; 0: none */
 };
 
 struct transfer_message_offer {
@@ -83,11 +100,6 @@ struct transfer_message_refusal {
 	char remedy[MESSAGE_TEXT];
 };
 
-struct transfer_message_bytes {
-	const uint8_t *bytes; /* in what was decoded */
-	size_t length;
-};
-
 struct transfer_message {
 	enum transfer_message_type type;
 	union {
@@ -101,7 +113,7 @@ struct transfer_message {
 };
 
 /* Bytes that any message but a note fits in. */
-#define MESSAGE_SMALL 512
+#define MESSAGE_SMALL 1536
 
 /**
  * transfer_message_encode() - to bytes

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A peer's buffer: its pieces, and which one holds an offset. */
+/* Buffers of the peer, by their pieces. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,21 +58,6 @@ uint64_t mrg_remote_addr(const struct mrg_remote *remote)
 uint64_t mrg_remote_length(const struct mrg_remote *remote)
 {
 	return remote->length;
-}
-
-const struct mrg_desc_piece *transfer_remote_piece(const struct mrg_remote *remote, uint64_t start)
-{
-	size_t low = 0, high = remote->count;
-
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-
-		if (remote->pieces[middle].start <= start)
-			low = middle;
-		else
-			high = middle;
-	}
-	return &remote->pieces[low];
 }
 
 size_t mrg_remote_pieces(const struct mrg_mr *mr, struct mrg_desc_piece *pieces, size_t cap)

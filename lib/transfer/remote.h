@@ -13,7 +13,4 @@ struct mrg_remote {
 	struct mrg_desc_piece pieces[];
 };
 
-/* The piece that holds the byte @start of the buffer. */
-const struct mrg_desc_piece *transfer_remote_piece(const struct mrg_remote *remote, uint64_t start);
-
 #endif

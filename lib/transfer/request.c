@@ -15,7 +15,6 @@
 
 #define SMALL_BYTES 512 /* of requests that are kept to be used again */
 #define SPARE_MAX 256
-#define PLACES_MAX (1u << REQUEST_PLACE_BITS)
 #define PLACES_FIRST 64
 #define GENERATIONS 1024 /* that an endpoint takes at a time */
 
@@ -46,7 +45,7 @@ static bool take_place(struct transfer_request_table *table, uint32_t *place)
 	}
 	if (table->count == table->room) {
 		room = table->room ? 2 * table->room : PLACES_FIRST;
-		if (room > PLACES_MAX)
+		if (room > REQUEST_PLACES)
 			return false;
 		places = reallocarray(table->places, room, sizeof(*places));
 		if (!places)
@@ -95,17 +94,6 @@ struct transfer_request *transfer_request_new(struct mrg_ep *ep, size_t bytes)
 	return request;
 }
 
-struct transfer_request *transfer_request_find(struct mrg_ep *ep, uint64_t handle)
-{
-	uint32_t place = handle & (PLACES_MAX - 1);
-	struct transfer_request *request;
-
-	if (!handle || place >= ep->requests.count)
-		return NULL;
-	request = ep->requests.places[place].request;
-	return request && request->handle == handle ? request : NULL;
-}
-
 void transfer_request_free(struct transfer_request *request)
 {
 	struct transfer_request_table *table = &request->ep->requests;
@@ -129,24 +117,6 @@ void transfer_request_table_free(struct mrg_ep *ep)
 	for (uint32_t i = 0; i < ep->requests.count; i++)
 		free(ep->requests.places[i].request);
 	free(ep->requests.places);
-}
-
-void transfer_request_start(struct transfer_request *request)
-{
-	struct mrg_ep *ep = request->ep;
-
-	request->next = ep->active;
-	if (ep->active)
-		ep->active->prev = request;
-	ep->active = request;
-	ep->ops_out += request->op_count;
-	request->queued = true;
-	if (ep->queue_last)
-		ep->queue_last->next_queued = request;
-	else
-		ep->queue_first = request;
-	ep->queue_last = request;
-	transfer_ep_look(ep, request->deadline);
 }
 
 /* ---- the end ---- */

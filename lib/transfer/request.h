@@ -19,6 +19,7 @@ struct mrg_ep;
 struct transfer_lane;
 
 #define REQUEST_PLACE_BITS 24
+#define REQUEST_PLACES (1u << REQUEST_PLACE_BITS)
 
 struct transfer_request {
 	struct mrg_ep *ep;
@@ -66,12 +67,21 @@ struct transfer_request_table {
 struct transfer_request *transfer_request_new(struct mrg_ep *ep, size_t bytes);
 void transfer_request_free(struct transfer_request *request);
 /* NULL: the handle is stale, or another endpoint's. */
-struct transfer_request *transfer_request_find(struct mrg_ep *ep, uint64_t handle);
+static inline struct transfer_request *
+transfer_request_find(const struct transfer_request_table *table, uint64_t handle)
+{
+	uint32_t place = handle & (REQUEST_PLACES - 1);
+	struct transfer_request *request;
+
+	if (!handle || place >= table->count)
+		return NULL;
+	request = table->places[place].request;
+	return request && request->handle == handle ? request : NULL;
+}
+
 /* All that are left. */
 void transfer_request_table_free(struct mrg_ep *ep);
 
-/* The request is queued. */
-void transfer_request_start(struct transfer_request *request);
 /* The first cause counts.  It is done once nothing of it is in flight. */
 void transfer_request_fail(struct transfer_request *request, const struct mrg_result *cause);
 void transfer_request_fail_all(struct mrg_ep *ep, int status);

@@ -57,7 +57,9 @@ int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms)
 				     "Give mrg_remote_make() a generation to revoke the buffer by.",
 				     "The generation is 0, which names no buffer.");
 	pthread_mutex_lock(&ep->lock);
-	if (ep->state != EP_FAILED)
+	if (ep->state != EP_FAILED && !(ep->peer_abilities & MESSAGE_ABLE_REVOKE))
+		ret = -EOPNOTSUPP;
+	else if (ep->state != EP_FAILED)
 		ret = transfer_socket_send(&ep->socket, &message);
 	if (ret)
 		ret = transfer_fail(ep->transfer, ret, "revoke", "Close the endpoint.",

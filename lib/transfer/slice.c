@@ -21,6 +21,22 @@ ssize_t transfer_slice_keys(const struct mrg_local *local, uint64_t addr, uint64
 	return mrg_keys(local->mr, addr, length, segs, cap);
 }
 
+/* The piece of the peer that holds the byte @start of the buffer. */
+static const struct mrg_desc_piece *piece_at(const struct mrg_remote *remote, uint64_t start)
+{
+	size_t low = 0, high = remote->count;
+
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+
+		if (remote->pieces[middle].start <= start)
+			low = middle;
+		else
+			high = middle;
+	}
+	return &remote->pieces[low];
+}
+
 /* The keys for the start of a range: what lies in one MR. */
 static struct mrg_seg first_seg(const struct mrg_local *local, uint64_t from, uint64_t length)
 {
@@ -46,7 +62,7 @@ void transfer_slice_cut(const struct transfer_op *op, struct transfer_cursor *at
 			uint32_t max_sges, struct transfer_cut *cut)
 {
 	uint64_t start = op->remote_addr + at->in_op - op->remote->addr;
-	const struct mrg_desc_piece *piece = transfer_remote_piece(op->remote, start);
+	const struct mrg_desc_piece *piece = piece_at(op->remote, start);
 	uint64_t in_piece = start - piece->start, left = op->length - at->in_op;
 
 	if (left > max)

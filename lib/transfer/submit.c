@@ -11,6 +11,7 @@
 #include "transfer/endpoint.h"
 #include "transfer/post.h"
 #include "transfer/remote.h"
+#include "transfer/wake.h"
 
 static int refuse_range(struct mrg_ep *ep, size_t op, const char *side, uint64_t addr,
 			uint64_t length, uint64_t have, uint64_t have_length)
@@ -143,7 +144,8 @@ static int check_state(struct mrg_ep *ep, const struct mrg_op *ops, size_t count
 		if (ops[i].remote == last)
 			continue;
 		last = ops[i].remote;
-		if (transfer_generations_have(&ep->revoked.by_peer, last->generation))
+		if (ep->revoked.by_peer.count &&
+		    transfer_generations_have(&ep->revoked.by_peer, last->generation))
 			return transfer_fail(
 				ep->transfer, -ESTALE, "check batch",
 				"Get the peer's present descriptor.",
@@ -198,6 +200,22 @@ static int hold_buffers(struct transfer_request *request)
 	return 0;
 }
 
+static void start(struct mrg_ep *ep, struct transfer_request *request)
+{
+	request->next = ep->active;
+	if (ep->active)
+		ep->active->prev = request;
+	ep->active = request;
+	ep->ops_out += request->op_count;
+	request->queued = true;
+	if (ep->queue_last)
+		ep->queue_last->next_queued = request;
+	else
+		ep->queue_first = request;
+	ep->queue_last = request;
+	transfer_ep_look(ep, request->deadline);
+}
+
 static bool has_room(struct mrg_ep *ep, void *arg)
 {
 	return ep->state == EP_FAILED || ep->ops_out + *(size_t *)arg <= ep->transfer->opts.max_ops;
@@ -243,7 +261,7 @@ static int submit_locked(struct mrg_ep *ep, const struct mrg_op *ops, size_t cou
 	request->user = opts->user;
 	request->deadline = deadline;
 	request->abort_at = NEVER;
-	transfer_request_start(request);
+	start(ep, request);
 	if (out)
 		*out = request->handle;
 	transfer_post_all(ep);
@@ -258,7 +276,7 @@ int mrg_submit(struct mrg_ep *ep, const struct mrg_op *ops, size_t count,
 	size_t ranges = 0;
 	int ret;
 
-	if (base_opts_copy(&o, sizeof(o), opts) || o.flags & ~MRG_SUBMIT_WAIT)
+	if ((opts && base_opts_copy(&o, sizeof(o), opts)) || o.flags & ~MRG_SUBMIT_WAIT)
 		return transfer_fail(
 			ep->transfer, -EINVAL, "check options",
 			"Zero the structure, set its size, and use values of this library's header.",

@@ -341,6 +341,52 @@ static void a_gid_that_was_not_offered_is_refused(void **state)
 	meet_stranger(bytes, length, -EPROTO, "out of place");
 }
 
+/* The welcome of a later release, with @parts. */
+static size_t welcome(uint8_t *bytes, const void *parts, size_t length)
+{
+	struct transfer_message message = { .type = MESSAGE_WELCOME,
+					    .hello = { .port = { .ethernet = 1,
+								 .gid_type = IBV_GID_TYPE_ROCE_V2,
+								 .mtu = IBV_MTU_4096,
+								 .reads = 1 },
+						       .lanes = 1,
+						       .lane = { { 77, 1 } },
+						       .parts = { parts, length } } };
+
+	memcpy(message.hello.port.gid, &net.nics[1].gids[0].gid, 16);
+	return transfer_message_encode(&message, bytes);
+}
+
+static void a_part_that_must_be_known_is_refused_by_its_number(void **state)
+{
+	static const uint8_t parts[] = { 9, 0, 2, 0, 1, 2, 5, 0x80, 0, 0 };
+	uint8_t bytes[MESSAGE_SMALL];
+
+	(void)state;
+	meet_stranger(bytes, welcome(bytes, parts, sizeof(parts)), -EPROTONOSUPPORT,
+		      "requires part 0x8005");
+}
+
+static void a_part_that_is_cut_short_is_refused(void **state)
+{
+	static const uint8_t parts[] = { 9, 0, 3, 0, 1, 2 };
+	uint8_t bytes[MESSAGE_SMALL];
+
+	(void)state;
+	meet_stranger(bytes, welcome(bytes, parts, sizeof(parts)), -EPROTO, "out of place");
+}
+
+static void a_required_message_that_is_unknown_is_refused(void **state)
+{
+	struct transfer_message message = { .type = MESSAGE_READY };
+	uint8_t bytes[MESSAGE_SMALL];
+	size_t length = transfer_message_encode(&message, bytes);
+
+	(void)state;
+	bytes[6] = MESSAGE_TYPES;
+	meet_stranger(bytes, length, -EPROTO, "out of place");
+}
+
 /* ---- clients that stop half way ---- */
 
 static int dial(void)
@@ -586,6 +632,41 @@ static int meet_and_hang(void)
 	return fd;
 }
 
+/* Of a later release: an optional message and part, and no revoking. */
+static void what_may_be_skipped_is_skipped(void **state)
+{
+	static const uint8_t parts[] = { 9, 0, 2, 0, 1, 2 };
+	const struct transfer_message note = { .type = MESSAGE_NOTE,
+					       .note = { (const uint8_t *)"note", 4 } };
+	uint8_t bytes[3 * MESSAGE_SMALL], back[MESSAGE_SMALL];
+	struct transfer_message message;
+	size_t length = hello(bytes);
+	struct mrg_ep *peer;
+	int fd;
+
+	(void)state;
+	begin(NULL, NULL);
+	fd = dial();
+	assert_int_equal(transfer_message_decode(bytes, length, &message), 0);
+	message.hello.parts = (struct transfer_message_bytes){ parts, sizeof(parts) };
+	length = transfer_message_encode(&message, back);
+	assert_int_equal(write(fd, back, length), length);
+	assert_true(read(fd, back, sizeof(back)) > 0);
+	message.type = MESSAGE_READY;
+	length = transfer_message_encode(&message, bytes);
+	message.type = MESSAGE_REVOKE;
+	length += transfer_message_encode(&message, bytes + length);
+	bytes[MESSAGE_HEAD + 7] = 0x80; /* the type of the second, now optional */
+	length += transfer_message_encode(&note, bytes + length);
+	assert_int_equal(write(fd, bytes, length), length);
+	assert_int_equal(mrg_listener_accept(listener, SOON_MS, &peer), 0);
+	assert_int_equal(mrg_ep_receive(peer, back, sizeof(back), SOON_MS), 4);
+	assert_int_equal(mrg_ep_revoke(peer, 1, 0), -EOPNOTSUPP);
+	mrg_ep_close(peer);
+	close(fd);
+	end();
+}
+
 static unsigned int unaccepted(void)
 {
 	unsigned int n;
@@ -765,6 +846,10 @@ int main(void)
 		FAKE_TEST(a_length_out_of_bounds_is_refused),
 		FAKE_TEST(a_message_out_of_place_is_refused),
 		FAKE_TEST(a_gid_that_was_not_offered_is_refused),
+		FAKE_TEST(a_part_that_must_be_known_is_refused_by_its_number),
+		FAKE_TEST(a_part_that_is_cut_short_is_refused),
+		FAKE_TEST(a_required_message_that_is_unknown_is_refused),
+		FAKE_TEST(what_may_be_skipped_is_skipped),
 		FAKE_TEST(a_client_that_goes_at_any_step_leaves_nothing),
 		FAKE_TEST(clients_that_hang_are_let_go_and_hold_nobody_up),
 		FAKE_TEST(a_listener_closes_with_peers_at_all_steps),

@@ -10,10 +10,10 @@
 static struct fake_sides sides;
 static struct fake_buffer local, remote;
 
-static void buffers(uint64_t length, uint64_t local_piece, uint64_t transfer_remote_piece)
+static void buffers(uint64_t length, uint64_t local_piece, uint64_t remote_piece)
 {
 	buffer_make(&local, 0, length, local_piece);
-	buffer_make(&remote, 1, length, transfer_remote_piece);
+	buffer_make(&remote, 1, length, remote_piece);
 	buffer_fill(&local, 1);
 	buffer_fill(&remote, 2);
 }
@@ -270,6 +270,160 @@ static void read_is_refused_where_the_peer_serves_none(void **state)
 	end();
 }
 
+/* ---- handles of requests ---- */
+
+static uint64_t start_one(struct mrg_ep *ep)
+{
+	struct mrg_local part = range(0, 10);
+	struct mrg_op one = op(MRG_OP_WRITE, &part, 1, 0);
+	uint64_t request;
+
+	assert_int_equal(mrg_submit(ep, &one, 1, NULL, &request), 0);
+	assert_int_not_equal(request, 0);
+	return request;
+}
+
+static void assert_stale(struct mrg_ep *ep, uint64_t request)
+{
+	struct mrg_result result;
+	struct mrg_error error;
+
+	assert_int_equal(mrg_wait(ep, request, 0), -ESTALE);
+	assert_int_equal(mrg_cancel(ep, request), -ESTALE);
+	assert_int_equal(mrg_request_result(ep, request, &result), -ESTALE);
+	assert_int_equal(mrg_request_error(ep, request, &error), -ESTALE);
+	assert_int_equal(mrg_request_free(ep, request), -ESTALE);
+	assert_int_equal(mrg_transfer_last_error(ep->transfer, &error), 0);
+	assert_int_equal(error.code, -ESTALE);
+}
+
+static void a_request_that_is_freed_twice_is_estale(void **state)
+{
+	uint64_t request;
+
+	(void)state;
+	sides_open(&sides, NULL);
+	buffers(4096, 4096, 4096);
+	request = start_one(sides.ep);
+	assert_int_equal(mrg_wait(sides.ep, request, WAIT_MS), 0);
+	assert_int_equal(mrg_request_free(sides.ep, request), 0);
+	assert_stale(sides.ep, request);
+	assert_stale(sides.ep, 0);
+	assert_stale(sides.ep, UINT64_MAX);
+	end();
+}
+
+static void a_stale_request_does_not_meet_the_next_in_its_place(void **state)
+{
+	uint64_t first, second;
+
+	(void)state;
+	sides_open(&sides, NULL);
+	buffers(4096, 4096, 4096);
+	first = start_one(sides.ep);
+	assert_int_equal(mrg_wait(sides.ep, first, WAIT_MS), 0);
+	assert_int_equal(mrg_request_free(sides.ep, first), 0);
+	second = start_one(sides.ep);
+	assert_int_equal(first % (1 << 24), second % (1 << 24));
+	assert_int_not_equal(first, second);
+	assert_stale(sides.ep, first);
+	assert_int_equal(mrg_wait(sides.ep, second, WAIT_MS), 0);
+	assert_int_equal(mrg_request_free(sides.ep, second), 0);
+	end();
+}
+
+static void another_endpoints_request_is_estale(void **state)
+{
+	struct mrg_ep *other, *other_peer;
+	uint64_t request, others;
+
+	(void)state;
+	sides_open(&sides, NULL);
+	buffers(4096, 4096, 4096);
+	assert_int_equal(mrg_ep_connect(sides.a, "127.0.0.1", sides.port, &other), 0);
+	assert_int_equal(mrg_listener_accept(sides.listener, 5000, &other_peer), 0);
+	request = start_one(sides.ep);
+	others = start_one(other);
+	assert_stale(other, request);
+	assert_stale(sides.peer, request);
+	assert_stale(sides.ep, others);
+	assert_int_equal(mrg_wait(sides.ep, request, WAIT_MS), 0);
+	assert_int_equal(mrg_wait(other, others, WAIT_MS), 0);
+	/* Requests that are not freed go with their endpoint. */
+	mrg_ep_close(other);
+	mrg_ep_close(other_peer);
+	end();
+}
+
+static void a_request_that_is_not_done_is_not_freed(void **state)
+{
+	struct mrg_result result;
+	uint64_t request;
+
+	(void)state;
+	sides_open(&sides, NULL);
+	buffers(4096, 4096, 4096);
+	faults.delay_us = 50000;
+	request = start_one(sides.ep);
+	assert_int_equal(mrg_request_free(sides.ep, request), -EAGAIN);
+	assert_int_equal(mrg_request_result(sides.ep, request, &result), -EAGAIN);
+	assert_int_equal(mrg_wait(sides.ep, request, WAIT_MS), 0);
+	assert_int_equal(mrg_request_free(sides.ep, request), 0);
+	end();
+}
+
+/* More than are kept to be used again, small and large ones. */
+static void thousands_of_requests_have_handles_of_their_own(void **state)
+{
+	enum { COUNT = 3000 };
+	static uint64_t requests[COUNT];
+	struct mrg_local parts[20];
+	struct mrg_op large;
+
+	(void)state;
+	sides_open(&sides, NULL);
+	buffers(4096, 4096, 4096);
+	for (uint64_t i = 0; i < 20; i++)
+		parts[i] = range(i, 1);
+	large = op(MRG_OP_WRITE, parts, 20, 0);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < COUNT; i++) {
+			if (i % 3)
+				requests[i] = start_one(sides.ep);
+			else
+				assert_int_equal(
+					mrg_submit(sides.ep, &large, 1, NULL, &requests[i]), 0);
+		}
+		for (int i = 0; i < COUNT; i++)
+			assert_int_equal(mrg_wait(sides.ep, requests[i], WAIT_MS), 0);
+		for (int i = 0; i < COUNT; i++) {
+			assert_int_equal(mrg_request_free(sides.ep, requests[i * 7 % COUNT]), 0);
+			assert_int_equal(mrg_request_free(sides.ep, requests[i * 7 % COUNT]),
+					 -ESTALE);
+		}
+		assert_int_equal(sides.ep->requests.count, COUNT);
+	}
+	end();
+}
+
+static void reserved_words_are_refused(void **state)
+{
+	struct mrg_local part;
+	struct mrg_op one;
+
+	(void)state;
+	sides_open(&sides, NULL);
+	buffers(4096, 4096, 4096);
+	part = range(0, 10);
+	one = op(MRG_OP_WRITE, &part, 1, 0);
+	one.reserved[1] = 1;
+	assert_int_equal(mrg_submit(sides.ep, &one, 1, NULL, NULL), -EINVAL);
+	one.reserved[1] = 0;
+	part.reserved[2] = 1;
+	assert_int_equal(mrg_submit(sides.ep, &one, 1, NULL, NULL), -EINVAL);
+	end();
+}
+
 static void the_descriptor_wakes_a_sleeper(void **state)
 {
 	struct mrg_local part;
@@ -427,6 +581,12 @@ int main(void)
 		FAKE_TEST(no_room_is_eagain_or_waited_for),
 		FAKE_TEST(what_cannot_be_is_refused),
 		FAKE_TEST(read_is_refused_where_the_peer_serves_none),
+		FAKE_TEST(a_request_that_is_freed_twice_is_estale),
+		FAKE_TEST(a_stale_request_does_not_meet_the_next_in_its_place),
+		FAKE_TEST(another_endpoints_request_is_estale),
+		FAKE_TEST(a_request_that_is_not_done_is_not_freed),
+		FAKE_TEST(thousands_of_requests_have_handles_of_their_own),
+		FAKE_TEST(reserved_words_are_refused),
 		FAKE_TEST(the_descriptor_wakes_a_sleeper),
 		FAKE_TEST(random_batches_move_what_a_model_moves),
 		FAKE_TEST(random_batches_survive_lanes_that_break),

@@ -257,7 +257,7 @@ MRG_API size_t mrg_remote_pieces(const struct mrg_mr *mr, struct mrg_desc_piece 
  * none is repeated: what was written afterwards would be another buffer.
  *
  * Return: 0, once nothing of the peer is on its way to it; -EINVAL (generation
- * 0); -ETIMEDOUT; or what mrg_ep_status() says: then, too, nothing can come over
+ * 0); -EOPNOTSUPP (the peer cannot: close the endpoint); -ETIMEDOUT; or what mrg_ep_status() says: then, too, nothing can come over
  * this endpoint any more.  Any thread.
  */
 MRG_API int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms);
