@@ -101,14 +101,15 @@ static int add(const struct mrg_gpu *gpu, struct mrg_mem *mem, size_t *room,
 	struct mrg_mem_chunk *more;
 
 	if (mem->count == MAX_CHUNKS)
-		return gpu_fail(gpu, -E2BIG, "walk chunks", "share or export the range in parts",
-				"the range has more than %u chunks", MAX_CHUNKS);
+		return base_fail(gpu->error_owner, -E2BIG, "walk chunks",
+				 "Share or export the range in parts.",
+				 "The range has more than %u chunks.", MAX_CHUNKS);
 	if (mem->count == *room) {
 		*room = *room ? *room * 2 : 16;
 		more = realloc(mem->chunks, *room * sizeof(*more));
 		if (!more)
-			return gpu_fail(gpu, -ENOMEM, "walk chunks", "", "no memory for %zu chunks",
-					*room);
+			return base_fail(gpu->error_owner, -ENOMEM, "walk chunks", "",
+					 "No memory is left for %zu chunks.", *room);
 		mem->chunks = more;
 	}
 	mem->chunks[mem->count++] = *chunk;

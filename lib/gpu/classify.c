@@ -228,9 +228,11 @@ int mrg_gpu_classify(struct mrg_gpu *gpu, uint64_t addr, uint64_t length, struct
 	if (ret)
 		return ret;
 	if (!length || addr + length < addr)
-		return gpu_fail(gpu, -EINVAL, "classify", "",
-				"the range of %llu bytes at 0x%llx is none",
-				(unsigned long long)length, (unsigned long long)addr);
+		return base_fail(
+			gpu->error_owner, -EINVAL, "classify",
+			"Pass a length above 0, and an end that does not overflow.",
+			"The range of %llu bytes at 0x%llx is empty or runs past the end of the address space.",
+			(unsigned long long)length, (unsigned long long)addr);
 	ret = ask_drivers(gpu, addr, length, &found);
 	if (!ret)
 		ret = gpu_host_classify(gpu, addr, length, true, &found);

@@ -11,10 +11,10 @@
 
 static int no_context(const struct mrg_gpu *gpu, int ordinal)
 {
-	return gpu_fail(
-		gpu, -ENOTCONN, "enter context",
-		"make a context of that device current in this thread (cudaSetDevice() and a first call), or open with MRG_GPU_CONTEXT",
-		"CUDA device %d has no context in this process", ordinal);
+	return base_fail(
+		gpu->error_owner, -ENOTCONN, "enter context",
+		"Make a context of that device current in this thread (cudaSetDevice() and a first call), or open with MRG_GPU_CONTEXT.",
+		"CUDA device %d has no context in this process.", ordinal);
 }
 
 static bool is_current(const struct gpu_driver *driver, int ordinal)

@@ -73,11 +73,11 @@ static void lacks(struct gpu_driver *driver, const struct symbol *symbol, int re
 	if (result == GPU_STUB_LIBRARY)
 		snprintf(
 			driver->why, sizeof(driver->why),
-			"what was loaded as libcuda.so.1 is the CUDA toolkit's stub: take its folder out of LD_LIBRARY_PATH");
+			"The libcuda.so.1 that was loaded is the CUDA toolkit's stub: take its folder out of LD_LIBRARY_PATH.");
 	else
 		snprintf(driver->why, sizeof(driver->why),
-			 "libcuda.so.1 has no %s() as of CUDA %d.%d", symbol->name,
-			 symbol->version / 1000, symbol->version % 1000 / 10);
+			 "The driver library, libcuda.so.1, has no %s() as of CUDA %d.%d.",
+			 symbol->name, symbol->version / 1000, symbol->version % 1000 / 10);
 }
 
 /* An unknown name gives success and NULL, and so does a version before the
@@ -113,7 +113,7 @@ int gpu_cuda_load(struct mrg_gpu *gpu, struct gpu_driver *driver, bool loaded_on
 		driver->broken = true;
 		snprintf(
 			driver->why, sizeof(driver->why),
-			"libcuda.so.1 has no cuGetProcAddress_v2(): its driver is older than CUDA 12.0");
+			"The driver library, libcuda.so.1, has no cuGetProcAddress_v2(): it is older than CUDA 12.0.");
 		return 0;
 	}
 	memcpy(&get, &symbol, sizeof(get));

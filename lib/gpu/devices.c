@@ -78,15 +78,15 @@ static void judge_dmabuf(const struct gpu_driver *driver, int ordinal, struct mr
 	char line[256];
 
 	if (!driver->c.dmabuf) {
-		no(cap, "the driver is older than CUDA 11.7");
+		no(cap, "The driver is older than CUDA 11.7.");
 	} else if (gpu_cuda_attribute(driver, ordinal, CUDA_DEV_DMABUF)) {
 		yes(cap);
 	} else {
 		read_first_line("/proc/driver/nvidia/version", line, sizeof(line));
 		no(cap,
 		   strstr(line, "Open Kernel Module") ?
-			   "the GPU has no GPUDirect RDMA" :
-			   "needs NVIDIA's open kernel modules; these are the proprietary ones");
+			   "The GPU has no GPUDirect RDMA." :
+			   "The kernel modules are NVIDIA's proprietary ones, and only the open ones export DMA-BUFs.");
 	}
 }
 
@@ -118,22 +118,22 @@ static void judge_cuda(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 		yes(&d->vmm_rdma);
 	else
 		no(&d->vmm_rdma,
-		   "the driver does not support RDMA to VMM memory on this GPU: use cudaMalloc()");
+		   "The driver does not support RDMA to VMM memory on this GPU: use cudaMalloc().");
 	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_POSIX_FD))
 		yes(&d->share_fd);
 	else
-		no(&d->share_fd, "the driver gives no file descriptors for VMM memory");
+		no(&d->share_fd, "The driver gives no file descriptors for VMM memory.");
 	if (!gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_FABRIC))
-		no(&d->fabric, "the GPU has no fabric handles");
+		no(&d->fabric, "The GPU has no fabric handles.");
 	else if (!has_imex_channel(gpu))
 		no(&d->fabric,
-		   "no IMEX channel is open to this process: /dev/nvidia-caps-imex-channels/channel*");
+		   "No IMEX channel is open to this process (/dev/nvidia-caps-imex-channels/channel*).");
 	else
 		yes(&d->fabric);
 	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_HOST_PAGE_TABLES))
 		yes(&d->coherent);
 	else
-		no(&d->coherent, "CPU and GPU have page tables of their own");
+		no(&d->coherent, "The CPU and the GPU have separate page tables.");
 }
 
 /* ---- HIP ---- */
@@ -145,15 +145,15 @@ static void judge_hip(const struct gpu_driver *driver, struct mrg_gpu_device *d)
 	if (driver->hsa.system_info && driver->hsa.system_info(HSA_SYSTEM_DMABUF, &dmabuf))
 		dmabuf = true;
 	if (!driver->c.dmabuf && !driver->hsa.export_dmabuf)
-		no(&d->dmabuf, "this ROCm has no call that exports a DMA-BUF");
+		no(&d->dmabuf, "This ROCm release has no call that exports a DMA-BUF.");
 	else if (!dmabuf)
-		no(&d->dmabuf, "the amdgpu driver's KFD interface is older than 1.12");
+		no(&d->dmabuf, "The amdgpu driver's KFD interface is older than 1.12.");
 	else
 		yes(&d->dmabuf);
 	yes(&d->vmm_rdma);
 	yes(&d->share_fd);
-	no(&d->fabric, "not supported on AMD GPUs");
-	no(&d->coherent, "not told by HIP");
+	no(&d->fabric, "AMD GPUs have no fabric handles.");
+	no(&d->coherent, "HIP does not report it.");
 }
 
 /* ---- both ---- */
@@ -263,7 +263,7 @@ static int add_bare(struct mrg_gpu *gpu, const char *pci, struct mrg_gpu_list *l
 	snprintf(d->pci, sizeof(d->pci), "%.15s", pci);
 	read_driver(gpu, pci, d->driver, sizeof(d->driver));
 	d->bar = gpu_bar_size(gpu, pci);
-	all_no(d, runtime->usable ? "the runtime does not show it to this process" : runtime->why);
+	all_no(d, runtime->usable ? "The runtime does not show it to this process." : runtime->why);
 	return 0;
 }
 
@@ -299,7 +299,8 @@ int mrg_gpu_devices(struct mrg_gpu *gpu, struct mrg_gpu_list *list)
 		ret = add_bare_devices(gpu, &found);
 	if (ret) {
 		mrg_gpu_list_release(&found);
-		return gpu_fail(gpu, ret, "list devices", "", "no memory");
+		return base_fail(gpu->error_owner, ret, "list devices", "",
+				 "No memory is left for the list of devices.");
 	}
 	*list = found;
 	return 0;

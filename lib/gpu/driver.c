@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "gpu/driver.h"
@@ -48,6 +47,7 @@ int gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
 	gpu = calloc(1, sizeof(*gpu));
 	if (!gpu)
 		return -ENOMEM;
+	gpu->error_owner = mrg_private_error_owner();
 	gpu->loader = loader;
 	gpu->nodes = nodes;
 	gpu->flags = o.flags;
@@ -80,17 +80,17 @@ void mrg_gpu_close(struct mrg_gpu *gpu)
 
 int mrg_gpu_last_error(const struct mrg_gpu *gpu, struct mrg_error *error)
 {
-	return gpu_fail_read(gpu, error);
+	return mrg_private_error_read(gpu->error_owner, error);
 }
 
 int gpu_check(const struct mrg_gpu *gpu)
 {
 	if (gpu->pid == getpid())
 		return 0;
-	return gpu_fail(
-		gpu, -ECHILD, "check process",
-		"start the child with exec, or open a handle in it before CUDA or HIP is set up",
-		"the handle was opened by process %d, and this is its child %d: no GPU driver survives fork()",
+	return base_fail(
+		gpu->error_owner, -ECHILD, "check process",
+		"Start the child with exec, or open a handle in it before CUDA or HIP is set up.",
+		"The handle was opened by process %d, and this is its child %d: no GPU driver survives fork().",
 		(int)gpu->pid, (int)getpid());
 }
 
@@ -151,32 +151,33 @@ static int start_failed(const struct mrg_gpu *gpu, const struct gpu_driver *driv
 	switch (result) {
 	case GPU_SYSTEM_NOT_READY:
 		remedy =
-			"start nvidia-fabricmanager, which must be up before GPUs linked by NVSwitch can be used";
+			"Start nvidia-fabricmanager, which must be up before GPUs linked by NVSwitch can be used.";
 		break;
 	case GPU_SYSTEM_DRIVER_MISMATCH:
 	case GPU_COMPAT_NOT_SUPPORTED:
 		remedy =
-			"libcuda.so.1 and the kernel driver have different versions: install matching ones, and remove a compat library of a container";
+			"Install a libcuda.so.1 and a kernel driver of the same version, and remove a compat library of a container.";
 		break;
 	case GPU_MPS_CONNECTION_FAILED:
 	case GPU_MPS_SERVER_NOT_READY:
 		remedy =
-			"the MPS control daemon does not answer: start it, or unset CUDA_MPS_PIPE_DIRECTORY";
+			"Start the MPS control daemon, which does not answer, or unset CUDA_MPS_PIPE_DIRECTORY.";
 		break;
 	case GPU_OPERATING_SYSTEM:
-		remedy = "in a PID namespace, mount a /proc of its own";
+		remedy = "Mount a new /proc, if this process is in a PID namespace.";
 		break;
 	}
-	return gpu_fail(gpu, -ENODEV, "initialise driver", remedy, "%s() failed with %s",
-			mrg_gpu_call_name(driver, "Init"), gpu_result(driver, result).text);
+	return base_fail(gpu->error_owner, -ENODEV, "initialise driver", remedy,
+			 "The driver does not start: %s() failed with %s.",
+			 gpu_call_name(driver, "Init"), gpu_result(driver, result).text);
 }
 
 static int no_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)
 {
-	return gpu_fail(gpu, -ENODEV, "initialise driver",
-			"load the kernel driver, or give this container its devices",
-			"this host shows no device node of %s in %s", gpu_vendor_name(vendor),
-			gpu->nodes);
+	return base_fail(gpu->error_owner, -ENODEV, "initialise driver",
+			 "Load the kernel driver, or give this container its devices.",
+			 "This host has no device node of %s in %s.", gpu_vendor_name(vendor),
+			 gpu->nodes);
 }
 
 static int initialise(struct mrg_gpu *gpu, struct gpu_driver *driver)
@@ -202,13 +203,13 @@ static int start_locked(struct mrg_gpu *gpu, struct gpu_driver *driver)
 	if (!driver->loaded && !has_node(gpu, driver->vendor))
 		return no_node(gpu, driver->vendor);
 	if (!driver->loaded && load(gpu, driver, false))
-		return gpu_fail(gpu, -ENODEV, "load driver",
-				"install the GPU's driver, or give this container its libraries",
-				"%s cannot be loaded",
-				driver->vendor == GPU_CUDA ? "libcuda.so.1" : "libamdhip64.so");
+		return base_fail(gpu->error_owner, -ENODEV, "load driver",
+				 "Install the GPU's driver, or give this container its libraries.",
+				 "The library %s cannot be loaded.",
+				 driver->vendor == GPU_CUDA ? "libcuda.so.1" : "libamdhip64.so");
 	if (driver->broken)
-		return gpu_fail(gpu, -ENODEV, "load driver", "install a newer driver", "%s",
-				driver->why);
+		return base_fail(gpu->error_owner, -ENODEV, "load driver",
+				 "Install a newer driver.", "%s", driver->why);
 	return initialise(gpu, driver);
 }
 
@@ -217,81 +218,15 @@ int gpu_start(struct mrg_gpu *gpu, enum gpu_vendor vendor, struct gpu_driver **d
 	int ret;
 
 	if (left_out(gpu, vendor))
-		return gpu_fail(gpu, -ENODEV, "load driver", "", "the handle was opened without %s",
-				gpu_vendor_name(vendor));
+		return base_fail(gpu->error_owner, -ENODEV, "load driver",
+				 "Open a handle without MRG_GPU_NO_CUDA and MRG_GPU_NO_HIP.",
+				 "The handle was opened without %s.", gpu_vendor_name(vendor));
 	pthread_mutex_lock(&gpu->lock);
 	ret = start_locked(gpu, &gpu->drivers[vendor]);
 	pthread_mutex_unlock(&gpu->lock);
 	if (!ret)
 		*driver = &gpu->drivers[vendor];
 	return ret;
-}
-
-static const char *result_name(const struct gpu_driver *driver, int result)
-{
-	const char *name = NULL;
-
-	if (driver->vendor == GPU_HIP)
-		return driver->hip.error_name ? driver->hip.error_name(result) : NULL;
-	if (driver->c.error_name && driver->c.error_name(result, &name))
-		return NULL;
-	return name;
-}
-
-struct gpu_text gpu_result(const struct gpu_driver *driver, int result)
-{
-	const char *name = result_name(driver, result);
-	struct gpu_text text;
-
-	snprintf(text.text, sizeof(text.text), "%.48s (%d)", name ? name : "error", result);
-	return text;
-}
-
-int gpu_errno(int result)
-{
-	switch (result) {
-	case GPU_SUCCESS:
-		return 0;
-	case GPU_INVALID_VALUE:
-		return -EINVAL;
-	case GPU_OUT_OF_MEMORY:
-		return -ENOMEM;
-	case GPU_NO_DEVICE:
-	case GPU_INVALID_DEVICE:
-		return -ENODEV;
-	case GPU_INVALID_CONTEXT:
-		return -ENOTCONN;
-	case GPU_NOT_PERMITTED:
-		return -EPERM;
-	case GPU_NOT_SUPPORTED:
-		return -EOPNOTSUPP;
-	default:
-		return -EIO;
-	}
-}
-
-bool gpu_out_of_fds(void)
-{
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	if (fd >= 0) {
-		close(fd);
-		return false;
-	}
-	return errno == EMFILE || errno == ENFILE;
-}
-
-int gpu_fail_call(const struct mrg_gpu *gpu, const struct gpu_driver *driver, const char *stage,
-		  const char *call, int result)
-{
-	if (result != GPU_INVALID_VALUE && gpu_out_of_fds())
-		return gpu_fail(
-			gpu, -EMFILE, stage,
-			"raise the limit (ulimit -n): file descriptors ran out, GPU memory did not",
-			"%s() failed with %s, and this process can open no more files", call,
-			gpu_result(driver, result).text);
-	return gpu_fail(gpu, gpu_errno(result), stage, "", "%s() failed with %s", call,
-			gpu_result(driver, result).text);
 }
 
 int gpu_device_key(const struct gpu_driver *driver, int ordinal, uint8_t key[16])
@@ -321,11 +256,10 @@ int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver, const 
 	for (int i = 0; i < count; i++)
 		if (!gpu_device_key(driver, i, other) && !memcmp(key, other, 16))
 			return i;
-	return gpu_fail(
-		gpu, -ENODEV, "find device",
+	return base_fail(
+		gpu->error_owner, -ENODEV, "find device",
 		driver->vendor == GPU_CUDA ?
-			"make the owner's GPU visible to this process: CUDA_VISIBLE_DEVICES, and the container's devices" :
-			"make the owner's GPU visible to this process: HIP_VISIBLE_DEVICES, and the container's devices",
-		"none of the %d GPUs that this process sees is the one that the memory is on",
-		count);
+			"Make the owner's GPU visible to this process: see CUDA_VISIBLE_DEVICES, and the container's devices." :
+			"Make the owner's GPU visible to this process: see HIP_VISIBLE_DEVICES, and the container's devices.",
+		"This process sees %d GPUs, and the memory is on another one.", count);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside lib/gpu: the handle, the two drivers behind it, errors, contexts. */
+/* Inside lib/gpu: the handle, the two drivers behind it, contexts. */
 #ifndef GPU_DRIVER_H
 #define GPU_DRIVER_H
 
@@ -9,6 +9,7 @@
 
 #include <mrguard/gpu.h>
 
+#include "base/error.h"
 #include "gpu/abi.h"
 
 #define GPU_MAX_DEVICES 64
@@ -41,6 +42,7 @@ struct gpu_imported {
 };
 
 struct mrg_gpu {
+	uint64_t error_owner;
 	const struct gpu_loader *loader;
 	uint32_t flags;
 	uint64_t page_size;
@@ -52,23 +54,6 @@ struct mrg_gpu {
 	void *held[GPU_MAX_DEVICES]; /* primary contexts kept, by ordinal */
 	struct gpu_imported *imported;
 };
-
-/* error.c */
-
-/**
- * gpu_fail() - keep why a call fails, for its thread
- * @owner: the public handle
- * Return: @code
- */
-__attribute__((format(printf, 5, 6))) int gpu_fail(const void *owner, int code, const char *stage,
-						   const char *remedy, const char *format, ...);
-/** gpu_fail_piece() - the same, about chunk or piece @piece */
-__attribute__((format(printf, 6, 7))) int gpu_fail_piece(const void *owner, int code, int piece,
-							 const char *stage, const char *remedy,
-							 const char *format, ...);
-/** gpu_fail_owner() - a failure of @from is @owner's as well */
-void gpu_fail_owner(const void *from, const void *owner);
-int gpu_fail_read(const void *owner, struct mrg_error *error);
 
 /* driver.c, cuda.c, hip.c */
 
@@ -85,8 +70,17 @@ int gpu_cuda_load(struct mrg_gpu *gpu, struct gpu_driver *driver, bool loaded_on
 int gpu_hip_load(struct mrg_gpu *gpu, struct gpu_driver *driver, bool loaded_only);
 
 const char *gpu_vendor_name(enum gpu_vendor vendor);
-/** mrg_gpu_call_name() - the vendor's name of a call of struct gpu_calls */
-#define mrg_gpu_call_name(driver, call) ((driver)->vendor == GPU_CUDA ? "cu" call : "hip" call)
+/** gpu_call_name() - the vendor's name of a call of struct gpu_calls */
+#define gpu_call_name(driver, call) ((driver)->vendor == GPU_CUDA ? "cu" call : "hip" call)
+
+/** gpu_device_key() - 16 bytes that name a device in any process: its UUID,
+ *  else its PCI address */
+int gpu_device_key(const struct gpu_driver *driver, int ordinal, uint8_t key[16]);
+/** gpu_find_device() - the ordinal with that key; -ENODEV */
+int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver, const uint8_t key[16]);
+int gpu_cuda_attribute(const struct gpu_driver *driver, int ordinal, int attribute);
+
+/* result.c */
 
 struct gpu_text {
 	char text[64];
@@ -100,13 +94,6 @@ int gpu_fail_call(const struct mrg_gpu *gpu, const struct gpu_driver *driver, co
 		  const char *call, int result);
 /** gpu_out_of_fds() - whether this process can open no file any more */
 bool gpu_out_of_fds(void);
-
-/** gpu_device_key() - 16 bytes that name a device in any process: its UUID,
- *  else its PCI address */
-int gpu_device_key(const struct gpu_driver *driver, int ordinal, uint8_t key[16]);
-/** gpu_find_device() - the ordinal with that key; -ENODEV */
-int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver, const uint8_t key[16]);
-int gpu_cuda_attribute(const struct gpu_driver *driver, int ordinal, int attribute);
 
 /* context.c: a device is current from enter to leave */
 

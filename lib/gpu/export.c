@@ -28,16 +28,16 @@ static int refuse_hole(const struct job *job)
 	const struct mrg_mem *mem = &job->out.mem;
 
 	if (mem->chunks || mem->device < 0 || !mem->base)
-		return gpu_fail(
-			job->gpu, -EFAULT, "check range",
-			"export the mapped parts one by one; PyTorch's segments get holes when their cache is emptied",
-			"nothing is mapped at 0x%" PRIx64 ", %" PRIu64 " bytes into the range",
+		return base_fail(
+			job->gpu->error_owner, -EFAULT, "check range",
+			"Export the mapped parts one by one; PyTorch's segments get holes when their cache is emptied.",
+			"Nothing is mapped at 0x%" PRIx64 ", %" PRIu64 " bytes into the range.",
 			mem->hole, mem->hole - job->addr);
-	return gpu_fail(job->gpu, -ERANGE, "check range",
-			"export each allocation by itself: neighbours are not one buffer",
-			"the allocation at 0x%" PRIx64 " has %" PRIu64
-			" bytes, and the range ends %" PRIu64 " bytes past it",
-			mem->base, mem->size, job->addr + job->length - (mem->base + mem->size));
+	return base_fail(job->gpu->error_owner, -ERANGE, "check range",
+			 "Export each allocation by itself: neighbours are not one buffer.",
+			 "The allocation at 0x%" PRIx64 " has %" PRIu64
+			 " bytes, and the range ends %" PRIu64 " bytes past it.",
+			 mem->base, mem->size, job->addr + job->length - (mem->base + mem->size));
 }
 
 static int refuse_kind(const struct job *job)
@@ -45,16 +45,17 @@ static int refuse_kind(const struct job *job)
 	switch (job->out.mem.kind) {
 	case MRG_MEM_CUDA_MANAGED:
 	case MRG_MEM_HIP_MANAGED:
-		return gpu_fail(
-			job->gpu, -EOPNOTSUPP, "check kind",
-			"allocate the buffer with cudaMalloc() or hipMalloc()",
-			"managed memory moves between host and device, so it has no DMA-BUF");
+		return base_fail(
+			job->gpu->error_owner, -EOPNOTSUPP, "check kind",
+			"Allocate the buffer with cudaMalloc() or hipMalloc().",
+			"Managed memory moves between host and device, so it has no DMA-BUF.");
 	case MRG_MEM_HOST:
 	case MRG_MEM_HUGETLB:
 	case MRG_MEM_HOST_PINNED:
-		return gpu_fail(job->gpu, -EOPNOTSUPP, "check kind", "register it with mrg_reg()",
-				"0x%" PRIx64 " is %s memory, which needs no DMA-BUF", job->addr,
-				mrg_mem_kind_name(job->out.mem.kind));
+		return base_fail(job->gpu->error_owner, -EOPNOTSUPP, "check kind",
+				 "Register it with mrg_reg().",
+				 "The address 0x%" PRIx64 " is %s memory, which needs no DMA-BUF.",
+				 job->addr, mrg_mem_kind_name(job->out.mem.kind));
 	default:
 		return 0;
 	}
@@ -66,16 +67,16 @@ static int refuse_device(const struct job *job)
 
 	for (size_t i = 0; mem->several_devices && i < mem->count; i++)
 		if (mem->chunks[i].device != mem->device)
-			return gpu_fail_piece(job->gpu, -EXDEV, (int)i, "check device",
-					      "export each device's part by itself",
-					      "the range lies on device %d, and from 0x%" PRIx64
-					      " on device %d",
-					      mem->device, mem->chunks[i].addr,
-					      mem->chunks[i].device);
+			return base_fail_piece(
+				job->gpu->error_owner, -EXDEV, (int)i, "check device",
+				"Export each device's part by itself.",
+				"The range lies on device %d, and from 0x%" PRIx64 " on device %d.",
+				mem->device, mem->chunks[i].addr, mem->chunks[i].device);
 	if (mem->device < 0)
-		return gpu_fail(job->gpu, -EOPNOTSUPP, "check device", "register it with mrg_reg()",
-				"the VMM memory at 0x%" PRIx64 " lies in the host's memory",
-				job->addr);
+		return base_fail(job->gpu->error_owner, -EOPNOTSUPP, "check device",
+				 "Register it with mrg_reg().",
+				 "The VMM memory at 0x%" PRIx64 " lies in the host's memory.",
+				 job->addr);
 	return 0;
 }
 
@@ -85,18 +86,18 @@ static int refuse_unflagged(const struct job *job)
 
 	for (size_t i = 0; i < mem->count; i++)
 		if (!mem->chunks[i].rdma && !mem->chunks[i].imported)
-			return gpu_fail_piece(
-				job->gpu, -EPERM, (int)i, "check RDMA flag",
-				"set allocFlags.gpuDirectRDMACapable at cuMemCreate(): it cannot be set afterwards, and loading nvidia_peermem does not help",
-				"chunk %zu at 0x%" PRIx64
-				" was allocated without the RDMA flag (gpuDirectRDMACapable), or another library imported it",
+			return base_fail_piece(
+				job->gpu->error_owner, -EPERM, (int)i, "check RDMA flag",
+				"Set allocFlags.gpuDirectRDMACapable at cuMemCreate(): it cannot be set afterwards, and loading nvidia_peermem does not help.",
+				"Chunk %zu at 0x%" PRIx64
+				" was allocated without the RDMA flag (gpuDirectRDMACapable), or another library imported it.",
 				i, mem->chunks[i].addr);
-	return gpu_fail(
-		job->gpu, -EPERM, "check RDMA flag",
+	return base_fail(
+		job->gpu->error_owner, -EPERM, "check RDMA flag",
 		mem->kind == MRG_MEM_CUDA_POOL ?
-			"allocate the buffer with cudaMalloc(); PyTorch: do not set backend:cudaMallocAsync" :
-			"register it in the process that allocated it",
-		"the driver calls the %s memory at 0x%" PRIx64 " not RDMA-capable",
+			"Allocate the buffer with cudaMalloc(); with PyTorch, do not set backend:cudaMallocAsync." :
+			"Register it in the process that allocated it.",
+		"The driver reports the %s memory at 0x%" PRIx64 " as not RDMA-capable.",
 		mrg_mem_kind_name(mem->kind), job->addr);
 }
 
@@ -106,11 +107,11 @@ static int check_flags(const struct job *job)
 
 	for (size_t i = 0; i < mem->count; i++)
 		if (mem->chunks[i].compressed)
-			return gpu_fail_piece(
-				job->gpu, -EPERM, (int)i, "check format",
-				"allocate without compressionType",
-				"chunk %zu at 0x%" PRIx64
-				" is compressible memory, which no other device can read",
+			return base_fail_piece(
+				job->gpu->error_owner, -EPERM, (int)i, "check format",
+				"Allocate without compressionType.",
+				"Chunk %zu at 0x%" PRIx64
+				" is compressible memory, which no other device can read.",
 				i, mem->chunks[i].addr);
 	if (mem->rdma == MRG_RDMA_NO && !(job->flags & MRG_EXPORT_UNFLAGGED))
 		return refuse_unflagged(job);
@@ -129,10 +130,10 @@ static int check_bounds(const struct job *job)
 		return refuse_hole(job);
 	if (mem->base)
 		return 0;
-	return gpu_fail(
-		job->gpu, -ENOTCONN, "check range",
-		"make a context of that device current in this thread, or open with MRG_GPU_CONTEXT",
-		"the driver tells no bounds of the memory at 0x%" PRIx64, job->addr);
+	return base_fail(
+		job->gpu->error_owner, -ENOTCONN, "check range",
+		"Make a context of that device current in this thread, or open with MRG_GPU_CONTEXT.",
+		"The driver reports no bounds of the memory at 0x%" PRIx64 ".", job->addr);
 }
 
 /* "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04" */
@@ -152,16 +153,16 @@ static bool open_modules(void)
 static int refuse_driver(const struct job *job)
 {
 	if (job->driver->vendor == GPU_CUDA)
-		return gpu_fail(
-			job->gpu, -EOPNOTSUPP, "check driver",
+		return base_fail(
+			job->gpu->error_owner, -EOPNOTSUPP, "check driver",
 			open_modules() ?
-				"this GPU has no GPUDirect RDMA: use host memory" :
-				"install NVIDIA's open kernel modules (the proprietary ones export no DMA-BUFs), driver 515 or newer",
-			"CUDA device %d reports that it exports no DMA-BUFs (attribute %d is 0)",
+				"Use host memory: this GPU has no GPUDirect RDMA." :
+				"Install NVIDIA's open kernel modules (the proprietary ones export no DMA-BUFs), driver 515 or newer.",
+			"CUDA device %d reports that it exports no DMA-BUFs (attribute %d is 0).",
 			job->out.mem.device, CUDA_DEV_DMABUF);
-	return gpu_fail(job->gpu, -EOPNOTSUPP, "check driver",
-			"needs a kernel whose amdgpu driver has KFD 1.12, and ROCm 5.7 or newer",
-			"this ROCm exports no DMA-BUFs");
+	return base_fail(job->gpu->error_owner, -EOPNOTSUPP, "check driver",
+			 "Use a kernel whose amdgpu driver has KFD 1.12, and ROCm 5.7 or newer.",
+			 "This ROCm release exports no DMA-BUFs.");
 }
 
 static bool hip_exports(const struct gpu_driver *driver)
@@ -187,10 +188,10 @@ static int check_driver(const struct job *job)
 		return refuse_driver(job);
 	if (mem->kind == MRG_MEM_CUDA_VMM && !(job->flags & MRG_EXPORT_UNFLAGGED) &&
 	    !gpu_cuda_attribute(job->driver, mem->device, CUDA_DEV_VMM_RDMA))
-		return gpu_fail(
-			job->gpu, -EPERM, "check RDMA flag",
-			"allocate the buffer with cudaMalloc()",
-			"CUDA device %d does not support RDMA to VMM memory (attribute %d is 0)",
+		return base_fail(
+			job->gpu->error_owner, -EPERM, "check RDMA flag",
+			"Allocate the buffer with cudaMalloc().",
+			"CUDA device %d does not support RDMA to VMM memory (attribute %d is 0).",
 			mem->device, CUDA_DEV_VMM_RDMA);
 	return 0;
 }
@@ -207,11 +208,11 @@ static int check_bar(const struct job *job)
 	bar = gpu_bar_size(job->gpu, mem->pci);
 	if (!bar || job->length <= bar)
 		return 0;
-	return gpu_fail(
-		job->gpu, -ENOSPC, "check BAR",
-		"enable Above 4G Decoding and Resizable BAR in the firmware, or register less at a time",
-		"the range has %" PRIu64 " bytes, and other devices reach only %" PRIu64
-		" bytes of GPU %s at a time (BAR too small)",
+	return base_fail(
+		job->gpu->error_owner, -ENOSPC, "check BAR",
+		"Enable Above 4G Decoding and Resizable BAR in the firmware, or register less at a time.",
+		"The range has %" PRIu64 " bytes, and other devices reach only %" PRIu64
+		" bytes of GPU %s at a time (its BAR).",
 		job->length, bar, mem->pci);
 }
 
@@ -241,7 +242,8 @@ static int reserve(struct job *job, size_t count)
 {
 	job->out.pieces = calloc(count, sizeof(*job->out.pieces));
 	if (!job->out.pieces)
-		return gpu_fail(job->gpu, -ENOMEM, "export", "", "no memory for %zu pieces", count);
+		return base_fail(job->gpu->error_owner, -ENOMEM, "export", "",
+				 "No memory is left for %zu pieces.", count);
 	return 0;
 }
 
@@ -277,10 +279,11 @@ static int keep(struct job *job, int fd, uint64_t base, uint64_t offset, uint64_
 	job->out.count++;
 	if (piece->size >= offset + (addr - base) + length)
 		return 0;
-	return gpu_fail(job->gpu, -EIO, "check size", "",
-			"%s made a DMA-BUF of %" PRIu64
-			" bytes, and the range ends at its byte %" PRIu64,
-			job->out.source, piece->size, offset + (addr - base) + length);
+	return base_fail(job->gpu->error_owner, -EIO, "check size",
+			 "Report it with the driver's version.",
+			 "The call %s() made a DMA-BUF of %" PRIu64
+			 " bytes, and the range ends at its byte %" PRIu64 ".",
+			 job->out.source, piece->size, offset + (addr - base) + length);
 }
 
 static uint64_t page_down(const struct job *job, uint64_t addr)
@@ -315,7 +318,7 @@ static int export_part(struct job *job, uint64_t addr, uint64_t length)
 	uint64_t base = page_down(job, addr);
 	int result, fd;
 
-	job->out.source = mrg_gpu_call_name(job->driver, "MemGetHandleForAddressRange");
+	job->out.source = gpu_call_name(job->driver, "MemGetHandleForAddressRange");
 	result = dmabuf_call(job, base, page_up(job, addr + length) - base, &fd);
 	if (result)
 		return gpu_fail_call(job->gpu, job->driver, "export", job->out.source, result);
@@ -405,16 +408,16 @@ static int export_hsa(struct job *job)
 
 	job->out.source = "hsa_amd_portable_export_dmabuf";
 	if (!job->driver->hsa.export_dmabuf)
-		return gpu_fail(
-			job->gpu, -EOPNOTSUPP, "export", "",
-			"hipMemGetHandleForAddressRange() made no DMA-BUF of the allocation, and libhsa-runtime64 has no %s()",
+		return base_fail(
+			job->gpu->error_owner, -EOPNOTSUPP, "export", "Install ROCm 5.7 or newer.",
+			"The call hipMemGetHandleForAddressRange() made no DMA-BUF of the allocation, and libhsa-runtime64 has no %s().",
 			job->out.source);
 	result = job->driver->hsa.export_dmabuf((void *)(uintptr_t)mem->base, mem->size, &fd,
 						&offset);
 	if (result || fd < 0)
-		return gpu_fail(job->gpu, gpu_out_of_fds() ? -EMFILE : -EIO, "export", "",
-				"%s() failed with status 0x%x", job->out.source,
-				(unsigned int)result);
+		return base_fail(job->gpu->error_owner, gpu_out_of_fds() ? -EMFILE : -EIO, "export",
+				 "", "The call %s() failed with status 0x%x.", job->out.source,
+				 (unsigned int)result);
 	return keep(job, fd, mem->base, offset, job->addr, job->length);
 }
 
@@ -452,8 +455,10 @@ int mrg_gpu_export(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 
 	if (base_opts_copy(&o, sizeof(o), opts) ||
 	    o.flags & ~(uint32_t)(MRG_EXPORT_PCIE | MRG_EXPORT_UNFLAGGED))
-		return gpu_fail(gpu, -EINVAL, "check options", "",
-				"flags or size of the options are not known");
+		return base_fail(
+			gpu->error_owner, -EINVAL, "check options",
+			"Zero the options, set their size, and use flags of this release.",
+			"The options have a flag or a size that this release does not know.");
 	job.flags = o.flags;
 	ret = mrg_gpu_classify(gpu, addr, length, &job.out.mem);
 	if (ret)

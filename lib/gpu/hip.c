@@ -75,8 +75,8 @@ static bool resolve(struct mrg_gpu *gpu, struct gpu_driver *driver, void *librar
 		void *function = gpu->loader->sym(library, table[i].name);
 
 		if (!function && !table[i].optional) {
-			snprintf(driver->why, sizeof(driver->why), "libamdhip64.so has no %s()",
-				 table[i].name);
+			snprintf(driver->why, sizeof(driver->why),
+				 "The runtime, libamdhip64.so, has no %s().", table[i].name);
 			return false;
 		}
 		memcpy((char *)driver + table[i].offset, &function, sizeof(function));
@@ -118,7 +118,7 @@ int gpu_hip_load(struct mrg_gpu *gpu, struct gpu_driver *driver, bool loaded_onl
 		driver->broken = true;
 		snprintf(
 			driver->why, sizeof(driver->why),
-			"libamdhip64.so is of HIP %d.%d, and ROCm 5.7 is the oldest whose structures are known here",
+			"The runtime, libamdhip64.so, is of HIP %d.%d, and the oldest release that is supported is 5.7.",
 			driver->version / 10000000, driver->version / 100000 % 100);
 		return 0;
 	}

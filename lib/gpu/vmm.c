@@ -18,9 +18,9 @@
 
 static int stale(const struct mrg_gpu *gpu, uint64_t addr)
 {
-	return gpu_fail(gpu, -ESTALE, "export chunk", "publish the range again",
-			"the memory at 0x%llx was freed or mapped anew since it was published",
-			(unsigned long long)addr);
+	return base_fail(gpu->error_owner, -ESTALE, "export chunk", "Publish the range again.",
+			 "The memory at 0x%llx was freed or mapped anew since it was published.",
+			 (unsigned long long)addr);
 }
 
 /* The id is read while the handle is held: if it is the published one, so is
@@ -44,8 +44,7 @@ int gpu_export_chunk(struct mrg_gpu *gpu, enum gpu_vendor vendor, uint64_t addr,
 		result = GPU_UNKNOWN;
 	if (result)
 		return gpu_fail_call(gpu, driver, "export chunk",
-				     mrg_gpu_call_name(driver, "MemExportToShareableHandle"),
-				     result);
+				     gpu_call_name(driver, "MemExportToShareableHandle"), result);
 	*out = fd;
 	return 0;
 }
@@ -67,14 +66,14 @@ int gpu_ipc_export(struct mrg_gpu *gpu, enum gpu_vendor vendor, int device, uint
 	if (ret)
 		return ret;
 	if (result == GPU_INVALID_VALUE)
-		return gpu_fail(
-			gpu, -EOPNOTSUPP, "export handle",
-			"share memory in the process that allocated it",
-			"%s() refuses the memory at 0x%llx: it was imported from another process",
-			mrg_gpu_call_name(driver, "IpcGetMemHandle"), (unsigned long long)base);
+		return base_fail(
+			gpu->error_owner, -EOPNOTSUPP, "export handle",
+			"Share memory in the process that allocated it.",
+			"The call %s() refuses the memory at 0x%llx: it was imported from another process.",
+			gpu_call_name(driver, "IpcGetMemHandle"), (unsigned long long)base);
 	if (result)
 		return gpu_fail_call(gpu, driver, "export handle",
-				     mrg_gpu_call_name(driver, "IpcGetMemHandle"), result);
+				     gpu_call_name(driver, "IpcGetMemHandle"), result);
 	return 0;
 }
 
@@ -99,9 +98,9 @@ int gpu_window_granule(struct gpu_window *window, uint64_t *granule)
 
 	result = window->driver->c.granularity(&size, &prop, GPU_GRANULARITY_MIN);
 	if (result)
-		return gpu_fail_call(
-			window->gpu, window->driver, "reserve",
-			mrg_gpu_call_name(window->driver, "MemGetAllocationGranularity"), result);
+		return gpu_fail_call(window->gpu, window->driver, "reserve",
+				     gpu_call_name(window->driver, "MemGetAllocationGranularity"),
+				     result);
 	*granule = size;
 	return 0;
 }
@@ -128,8 +127,7 @@ int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t k
 	result = window->driver->c.reserve(&window->addr, size, granule, 0, 0);
 	if (result)
 		return gpu_fail_call(gpu, window->driver, "reserve",
-				     mrg_gpu_call_name(window->driver, "MemAddressReserve"),
-				     result);
+				     gpu_call_name(window->driver, "MemAddressReserve"), result);
 	window->size = size;
 	return 0;
 }
@@ -188,18 +186,19 @@ int gpu_window_add(struct gpu_window *window, int fd, uint64_t size)
 
 	if (size > window->size - window->filled || grow(window)) {
 		close(fd);
-		return gpu_fail(window->gpu, -ENOMEM, "import chunk", "",
-				"no room for a chunk of %llu bytes", (unsigned long long)size);
+		return base_fail(window->gpu->error_owner, -ENOMEM, "import chunk", "",
+				 "No memory or address space is left for a chunk of %llu bytes.",
+				 (unsigned long long)size);
 	}
 	result = import(driver, fd, &handle);
 	settle_fd(window, fd);
 	if (result)
-		return add_failed(window, mrg_gpu_call_name(driver, "MemImportFromShareableHandle"),
+		return add_failed(window, gpu_call_name(driver, "MemImportFromShareableHandle"),
 				  result);
 	result = driver->c.map(window->addr + window->filled, size, 0, handle, 0);
 	driver->c.release(handle);
 	if (result)
-		return add_failed(window, mrg_gpu_call_name(driver, "MemMap"), result);
+		return add_failed(window, gpu_call_name(driver, "MemMap"), result);
 	window->sizes[window->count++] = size;
 	window->filled += size;
 	return 0;
@@ -239,11 +238,11 @@ int gpu_window_settle(struct gpu_window *window)
 	result = set_access(window, window->device, window->ready_count, window->ready);
 	close_held(window);
 	if (result)
-		return gpu_fail(window->gpu, gpu_errno(result), "set access",
-				"use a device that is a peer of the one that the memory is on",
-				"%s() for device %d failed with %s",
-				mrg_gpu_call_name(window->driver, "MemSetAccess"), window->device,
-				gpu_result(window->driver, result).text);
+		return base_fail(window->gpu->error_owner, gpu_errno(result), "set access",
+				 "Use a device that is a peer of the one that the memory is on.",
+				 "The call %s() for device %d failed with %s.",
+				 gpu_call_name(window->driver, "MemSetAccess"), window->device,
+				 gpu_result(window->driver, result).text);
 	window->ready = window->filled;
 	window->ready_count = window->count;
 	return 0;
@@ -339,7 +338,7 @@ int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t ke
 	gpu_leave(&scope);
 	if (result)
 		return gpu_fail_call(gpu, driver, "import handle",
-				     mrg_gpu_call_name(driver, "IpcOpenMemHandle"), result);
+				     gpu_call_name(driver, "IpcOpenMemHandle"), result);
 	return 0;
 }
 

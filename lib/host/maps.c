@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "host/maps.h"
@@ -308,4 +309,51 @@ ssize_t host_maps_count(pid_t pid)
 	}
 	host_maps_close(&maps);
 	return got < 0 ? got : lines - vsyscall;
+}
+
+/* As in linux/fs.h since 6.11: struct procmap_query, PROCMAP_QUERY. */
+struct map_query {
+	uint64_t size;
+	uint64_t flags;
+	uint64_t addr;
+	uint64_t start;
+	uint64_t end;
+	uint64_t vma_flags;
+	uint64_t page_size;
+	uint64_t offset;
+	uint64_t inode;
+	uint32_t dev_major;
+	uint32_t dev_minor;
+	uint32_t name_size;
+	uint32_t build_id_size;
+	uint64_t name_addr;
+	uint64_t build_id_addr;
+};
+#define MAP_QUERY _IOWR('f', 17, struct map_query)
+#define MAP_QUERY_READABLE 0x01
+#define MAP_QUERY_WRITABLE 0x02
+#define MAP_QUERY_EXECUTABLE 0x04
+#define MAP_QUERY_SHARED 0x08
+
+int host_maps_query(int fd, uint64_t addr, struct host_maps_vma *vma)
+{
+	struct map_query q = { .size = sizeof(q), .addr = addr };
+
+	if (ioctl(fd, MAP_QUERY, &q))
+		return -errno;
+	*vma = (struct host_maps_vma){
+		.start = q.start,
+		.end = q.end,
+		.offset = q.offset,
+		.inode = q.inode,
+		.dev = q.dev_major << 20 | (q.dev_minor & 0xfffff),
+		.perms = {
+			q.vma_flags & MAP_QUERY_READABLE ? 'r' : '-',
+			q.vma_flags & MAP_QUERY_WRITABLE ? 'w' : '-',
+			q.vma_flags & MAP_QUERY_EXECUTABLE ? 'x' : '-',
+			q.vma_flags & MAP_QUERY_SHARED ? 's' : 'p',
+		},
+		.page_size = q.page_size,
+	};
+	return 0;
 }

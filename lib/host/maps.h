@@ -33,7 +33,7 @@
  * @detailed: the rest is known (smaps)
  * @flags: MRG_MF_*
  * @other_flags: stands for all other flags; equal where they are equal
- * @page_size: bytes
+ * @page_size: bytes; 0: not known
  * @anon: bytes of anonymous pages present
  */
 struct host_maps_vma {
@@ -66,6 +66,16 @@ void host_maps_close(struct host_maps *maps);
 /** host_maps_next() - the next VMA.  Return: 1; 0 at the end; -EBADMSG (a line
  *  that is none of maps or smaps); -errno of read(2) */
 int host_maps_next(struct host_maps *maps, struct host_maps_vma *vma);
+
+/**
+ * host_maps_query() - the VMA that holds @addr, by PROCMAP_QUERY (Linux 6.11)
+ * @fd:	of /proc/PID/maps
+ * @vma: OUT, with the page size and without a name
+ *
+ * Return: 0; -ENOENT: nothing is mapped there; -ENOTTY: an older kernel;
+ * -errno.
+ */
+int host_maps_query(int fd, uint64_t addr, struct host_maps_vma *vma);
 
 /** host_maps_count() - lines of /proc/@pid/maps (0 = self) less the vsyscall
  *  page, which is no VMA; -errno of open(2) and read(2) */

@@ -43,17 +43,17 @@ static void push_deadline(struct fetch *fetch)
 
 static int timed_out(const struct fetch *fetch, const char *stage)
 {
-	return gpu_fail(fetch->share, -ETIMEDOUT, stage,
-			"see whether the owner is stopped, or busy with other peers",
-			"the owner made no progress for %u ms, at chunk %u of %llu",
-			fetch->share->timeout_ms, fetch->next,
-			(unsigned long long)fetch->desc->chunks);
+	return base_fail(fetch->share->error_owner, -ETIMEDOUT, stage,
+			 "see whether the owner is stopped, or busy with other peers",
+			 "the owner made no progress for %u ms, at chunk %u of %llu",
+			 fetch->share->timeout_ms, fetch->next,
+			 (unsigned long long)fetch->desc->chunks);
 }
 
 static int out_of_fds(const struct fetch *fetch)
 {
-	return gpu_fail(
-		fetch->share, -EMFILE, "receive chunks",
+	return base_fail(
+		fetch->share->error_owner, -EMFILE, "receive chunks",
 		"raise the limit (ulimit -n), or close files: file descriptors ran out, memory did not",
 		"this process has no file descriptor left, at chunk %u of %llu", fetch->next,
 		(unsigned long long)fetch->desc->chunks);
@@ -61,17 +61,17 @@ static int out_of_fds(const struct fetch *fetch)
 
 static int gone(const struct fetch *fetch)
 {
-	return gpu_fail(fetch->share, -ECONNRESET, "receive chunks",
-			"get a descriptor from a running owner",
-			"the owner went away at chunk %u of %llu", fetch->next,
-			(unsigned long long)fetch->desc->chunks);
+	return base_fail(fetch->share->error_owner, -ECONNRESET, "receive chunks",
+			 "get a descriptor from a running owner",
+			 "the owner went away at chunk %u of %llu", fetch->next,
+			 (unsigned long long)fetch->desc->chunks);
 }
 
 static int broken(const struct fetch *fetch, const char *what)
 {
-	return gpu_fail(fetch->share, -EPROTO, "receive chunks",
-			"run the same version of libmrguard in both processes",
-			"the owner broke the protocol at chunk %u: %s", fetch->next, what);
+	return base_fail(fetch->share->error_owner, -EPROTO, "receive chunks",
+			 "run the same version of libmrguard in both processes",
+			 "the owner broke the protocol at chunk %u: %s", fetch->next, what);
 }
 
 /* ---- connecting ---- */
@@ -87,30 +87,31 @@ static int refused(const struct fetch *fetch, const struct share_address *addres
 	struct mrg_share *share = fetch->share;
 
 	if (share_is_abstract(address) && ret == -ECONNREFUSED && other_network(fetch))
-		return gpu_fail(
-			share, -ENETUNREACH, "connect",
+		return base_fail(
+			share->error_owner, -ENETUNREACH, "connect",
 			"set MRGUARD_SHARE_DIR in the owner to a directory that both see, such as a shared mount",
 			"the owner is in another network namespace, where its abstract socket name is not seen");
 	if (share_is_abstract(address) && ret == -ECONNREFUSED)
-		return gpu_fail(
-			share, ret, "connect",
+		return base_fail(
+			share->error_owner, ret, "connect",
 			"start the owner again; if it is in another network namespace, set MRGUARD_SHARE_DIR there",
 			"the owner is gone: nobody answers at @%.*s", (int)address->length - 1,
 			address->name + 1);
 	if (ret == -ENOENT)
-		return gpu_fail(
-			share, ret, "connect",
+		return base_fail(
+			share->error_owner, ret, "connect",
 			"mount the owner's MRGUARD_SHARE_DIR at the same path here",
 			"the owner's socket %s is not seen in this mount namespace, or the owner is gone",
 			address->name);
 	if (ret == -ECONNREFUSED)
-		return gpu_fail(share, ret, "connect", "start the owner again",
-				"the owner is gone: nobody answers at %s", address->name);
+		return base_fail(share->error_owner, ret, "connect", "start the owner again",
+				 "the owner is gone: nobody answers at %s", address->name);
 	if (ret == -EACCES || ret == -EPERM)
-		return gpu_fail(share, -EACCES, "connect", "run both processes as the same user",
-				"the owner's socket may not be opened: %s", strerror(-ret));
-	return gpu_fail(share, ret, "connect", "", "the owner's socket cannot be reached: %s",
-			strerror(-ret));
+		return base_fail(share->error_owner, -EACCES, "connect",
+				 "run both processes as the same user",
+				 "the owner's socket may not be opened: %s", strerror(-ret));
+	return base_fail(share->error_owner, ret, "connect", "",
+			 "the owner's socket cannot be reached: %s", strerror(-ret));
 }
 
 /* A process that forked leaves its sockets open in the child: only its end
@@ -132,8 +133,8 @@ static int check_owner(struct fetch *fetch)
 	if (ret)
 		return gone(fetch);
 	if (!share_may_answer(uid))
-		return gpu_fail(
-			fetch->share, -EACCES, "connect",
+		return base_fail(
+			fetch->share->error_owner, -EACCES, "connect",
 			"run both processes as the same user, or the importer as root",
 			"a process of user %u answers at the owner's address, and this one runs as %u",
 			(unsigned int)uid, (unsigned int)geteuid());
@@ -295,8 +296,8 @@ static int take_message(struct fetch *fetch, union share_message *message, ssize
 	share_close_fds(fds, count);
 	fetch->told = type == SHARE_ERROR;
 	if (fetch->told)
-		return gpu_fail(fetch->share, message->failure.code, "ask owner",
-				message->failure.remedy, "%s", message->failure.cause);
+		return base_fail(fetch->share->error_owner, message->failure.code, "ask owner",
+				 message->failure.remedy, "%s", message->failure.cause);
 	if (type != SHARE_HANDLE || !share_is_ipc(fetch->desc->kind))
 		return broken(fetch, type == -EPROTONOSUPPORT ? "it speaks another version" :
 								"it sent something else");

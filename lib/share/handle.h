@@ -47,6 +47,7 @@ struct share_server;
 struct share_mapping;
 
 struct mrg_share {
+	uint64_t error_owner;
 	pid_t pid;
 	uint32_t timeout_ms;
 	struct mrg_gpu *gpu;

@@ -41,7 +41,7 @@ struct mrg_import {
 static int adopt(struct mrg_share *share, int ret)
 {
 	if (ret < 0)
-		gpu_fail_owner(share->gpu, share);
+		mrg_private_error_move(share->gpu->error_owner, share->error_owner);
 	return ret;
 }
 
@@ -53,8 +53,8 @@ static int host_open(struct share_mapping *m)
 		       -1, 0);
 
 	if (p == MAP_FAILED)
-		return gpu_fail(m->share, -ENOMEM, "reserve", "",
-				"no address space for %" PRIu64 " bytes", m->desc.bytes);
+		return base_fail(m->share->error_owner, -ENOMEM, "reserve", "",
+				 "no address space for %" PRIu64 " bytes", m->desc.bytes);
 	m->addr = (uint64_t)(uintptr_t)p;
 	return 0;
 }
@@ -79,17 +79,18 @@ static int host_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 	void *p;
 
 	if (!good_file(fd, size, offset)) {
-		ret = gpu_fail(m->share, -EPROTO, "map chunk", "",
-			       "the owner sent a descriptor that is no sealed memfd of %" PRIu64
-			       " bytes",
-			       size);
+		ret = base_fail(m->share->error_owner, -EPROTO, "map chunk", "",
+				"the owner sent a descriptor that is no sealed memfd of %" PRIu64
+				" bytes",
+				size);
 	} else {
 		p = mmap((void *)(uintptr_t)(m->addr + m->filled), size, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
 		if (p == MAP_FAILED)
-			ret = gpu_fail(m->share, -errno, "map chunk", "see vm.max_map_count",
-				       "a chunk of %" PRIu64 " bytes cannot be mapped: %s", size,
-				       strerror(errno));
+			ret = base_fail(m->share->error_owner, -errno, "map chunk",
+					"see vm.max_map_count",
+					"a chunk of %" PRIu64 " bytes cannot be mapped: %s", size,
+					strerror(errno));
 	}
 	close(fd);
 	m->filled += ret ? 0 : size;
@@ -119,10 +120,10 @@ static int gpu_open(struct share_mapping *m)
 	m->addr = m->window.addr;
 	for (size_t i = 0; i < m->desc.run_count; i++)
 		if (m->desc.runs[i].size % granule)
-			return gpu_fail(m->share, -EBADMSG, "reserve", "",
-					"chunks of %" PRIu64
-					" bytes are no multiples of this GPU's %" PRIu64,
-					m->desc.runs[i].size, granule);
+			return base_fail(m->share->error_owner, -EBADMSG, "reserve", "",
+					 "chunks of %" PRIu64
+					 " bytes are no multiples of this GPU's %" PRIu64,
+					 m->desc.runs[i].size, granule);
 	return 0;
 }
 
@@ -283,8 +284,9 @@ static int check_host(struct mrg_share *share, const struct share_descriptor *de
 
 	if (memcmp(desc->boot, unknown, 16) && memcmp(share->boot, unknown, 16) &&
 	    memcmp(desc->boot, share->boot, 16))
-		return gpu_fail(
-			share, -EXDEV, "check descriptor", "reach that memory with RDMA",
+		return base_fail(
+			share->error_owner, -EXDEV, "check descriptor",
+			"reach that memory with RDMA",
 			"the descriptor is of another machine, or from before a reboot (boot id)");
 	return 0;
 }
@@ -303,15 +305,18 @@ static int check_kind(struct mrg_share *share, const struct share_descriptor *de
 	if (desc->kind == SHARE_HOST)
 		return 0;
 	if (share_is_vmm(desc->kind) && share->no_vmm)
-		return gpu_fail(share, -EOPNOTSUPP, "check descriptor", "unset MRGUARD_SHARE_VMM",
-				"sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
+		return base_fail(share->error_owner, -EOPNOTSUPP, "check descriptor",
+				 "unset MRGUARD_SHARE_VMM",
+				 "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
 	if (!share->gpu)
-		return gpu_fail(
-			share, -ENODEV, "check descriptor", "pass a GPU handle to mrg_share_open()",
+		return base_fail(
+			share->error_owner, -ENODEV, "check descriptor",
+			"pass a GPU handle to mrg_share_open()",
 			"the descriptor is of GPU memory, and the handle was opened without a GPU");
 	if (share_is_ipc(desc->kind) && is_own(share, desc))
-		return gpu_fail(share, -EOPNOTSUPP, "check descriptor", "use the pointer itself",
-				"an IPC handle cannot be opened in the process that made it");
+		return base_fail(share->error_owner, -EOPNOTSUPP, "check descriptor",
+				 "use the pointer itself",
+				 "an IPC handle cannot be opened in the process that made it");
 	return 0;
 }
 
@@ -322,7 +327,8 @@ static int read_descriptor(struct mrg_share *share, const void *bytes, size_t le
 	int ret = share_decode(bytes, length, desc, &error);
 
 	if (ret)
-		return gpu_fail(share, ret, error.stage, error.remedy, "%s", error.cause);
+		return base_fail(share->error_owner, ret, error.stage, error.remedy, "%s",
+				 error.cause);
 	ret = check_host(share, desc);
 	if (!ret)
 		ret = check_kind(share, desc);
@@ -340,8 +346,8 @@ static int check_opts(struct mrg_share *share, const struct mrg_import_opts *opt
 		o->device = -1;
 	if (!ret && !(o->flags & ~(uint32_t)MRG_IMPORT_ALL_DEVICES) && o->device >= -1)
 		return 0;
-	return gpu_fail(share, -EINVAL, "check options", "",
-			"flags, device or size of the options are not known");
+	return base_fail(share->error_owner, -EINVAL, "check options", "",
+			 "flags, device or size of the options are not known");
 }
 
 static struct mrg_import *new_import(struct mrg_share *share, const struct share_descriptor *desc,
@@ -382,7 +388,7 @@ int mrg_share_import(struct mrg_share *share, const void *bytes, size_t length,
 	import = new_import(share, &desc, &o, &fresh);
 	if (!import) {
 		free(desc.runs);
-		return gpu_fail(share, -ENOMEM, "import", "", "no memory");
+		return base_fail(share->error_owner, -ENOMEM, "import", "", "no memory");
 	}
 	skip = desc.skip;
 	import->mapping = get_mapping(share, fresh, &ret);

@@ -23,8 +23,8 @@ static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem, uint6
 	case MRG_MEM_HIP_VMM:
 		return 0;
 	case MRG_MEM_UNKNOWN:
-		return gpu_fail(share, -EFAULT, "check range", "publish mapped memory",
-				"nothing is mapped at 0x%" PRIx64, addr);
+		return base_fail(share->error_owner, -EFAULT, "check range",
+				 "publish mapped memory", "nothing is mapped at 0x%" PRIx64, addr);
 	case MRG_MEM_CUDA_POOL:
 		remedy =
 			"allocate with cudaMalloc(), or with cuMemCreate() and a POSIX file descriptor handle type; PyTorch: backend:native";
@@ -36,29 +36,29 @@ static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem, uint6
 	default:
 		remedy = "put host memory into a memfd and use mrg_share_publish_memfds()";
 	}
-	return gpu_fail(share, -EOPNOTSUPP, "check kind", remedy,
-			"%s memory, at 0x%" PRIx64 ", cannot be shared by this call",
-			mrg_mem_kind_name(mem->kind), addr);
+	return base_fail(share->error_owner, -EOPNOTSUPP, "check kind", remedy,
+			 "%s memory, at 0x%" PRIx64 ", cannot be shared by this call",
+			 mrg_mem_kind_name(mem->kind), addr);
 }
 
 static int refuse_chunk(struct mrg_share *share, const struct mrg_mem_chunk *c, size_t index)
 {
 	if (c->imported)
-		return gpu_fail_piece(
-			share, -EOPNOTSUPP, (int)index, "check chunks",
+		return base_fail_piece(
+			share->error_owner, -EOPNOTSUPP, (int)index, "check chunks",
 			"let the process that allocated it publish it",
 			"chunk %zu at 0x%" PRIx64
 			" was imported from another process, and the driver exports it no further",
 			index, c->addr);
 	if (c->handle_types & MRG_HANDLE_FABRIC)
-		return gpu_fail_piece(
-			share, -EPERM, (int)index, "check chunks",
+		return base_fail_piece(
+			share->error_owner, -EPERM, (int)index, "check chunks",
 			"PyTorch asks for fabric handles alone on machines that have them: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, whose memory is shared by IPC handle; else create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR too",
 			"chunk %zu at 0x%" PRIx64
 			" allows fabric handles only, and no file descriptors",
 			index, c->addr);
-	return gpu_fail_piece(
-		share, -EPERM, (int)index, "check chunks",
+	return base_fail_piece(
+		share->error_owner, -EPERM, (int)index, "check chunks",
 		"create it with requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; PyTorch: do not set TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=0, and use 2.5 or newer",
 		"chunk %zu at 0x%" PRIx64
 		" was allocated without a shareable handle type, which cannot be added afterwards",
@@ -71,19 +71,19 @@ static int check_chunks(struct mrg_share *share, const struct mrg_mem *mem)
 		const struct mrg_mem_chunk *c = &mem->chunks[i];
 
 		if (c->device != mem->device)
-			return gpu_fail_piece(share, -EXDEV, (int)i, "check chunks",
-					      "publish each device's part by itself",
-					      "the range lies on device %d, and from 0x%" PRIx64
-					      " on device %d",
-					      mem->device, c->addr, c->device);
+			return base_fail_piece(share->error_owner, -EXDEV, (int)i, "check chunks",
+					       "publish each device's part by itself",
+					       "the range lies on device %d, and from 0x%" PRIx64
+					       " on device %d",
+					       mem->device, c->addr, c->device);
 		if (c->imported || !(c->handle_types & MRG_HANDLE_POSIX_FD))
 			return refuse_chunk(share, c, i);
 	}
 	if (mem->device < 0)
-		return gpu_fail(share, -EOPNOTSUPP, "check chunks",
-				"put host memory into a memfd and use mrg_share_publish_memfds()",
-				"the VMM memory at 0x%" PRIx64 " lies in the host's memory",
-				mem->base);
+		return base_fail(share->error_owner, -EOPNOTSUPP, "check chunks",
+				 "put host memory into a memfd and use mrg_share_publish_memfds()",
+				 "the VMM memory at 0x%" PRIx64 " lies in the host's memory",
+				 mem->base);
 	return 0;
 }
 
@@ -91,19 +91,20 @@ static int check_bounds(struct mrg_share *share, const struct mrg_mem *mem, uint
 			uint64_t length)
 {
 	if (mem->hole && mem->chunks)
-		return gpu_fail(
-			share, -EFAULT, "check range",
+		return base_fail(
+			share->error_owner, -EFAULT, "check range",
 			"publish the mapped parts one by one; PyTorch's segments get holes when their cache is emptied",
 			"nothing is mapped at 0x%" PRIx64 ", %" PRIu64 " bytes into the range",
 			mem->hole, mem->hole - addr);
 	if (mem->hole)
-		return gpu_fail(share, -ERANGE, "check range", "publish each allocation by itself",
-				"the allocation at 0x%" PRIx64 " has %" PRIu64
-				" bytes, and the range ends %" PRIu64 " bytes past it",
-				mem->base, mem->size, addr + length - (mem->base + mem->size));
+		return base_fail(share->error_owner, -ERANGE, "check range",
+				 "publish each allocation by itself",
+				 "the allocation at 0x%" PRIx64 " has %" PRIu64
+				 " bytes, and the range ends %" PRIu64 " bytes past it",
+				 mem->base, mem->size, addr + length - (mem->base + mem->size));
 	if (!mem->base)
-		return gpu_fail(share, -EIO, "check range", "",
-				"the driver tells no bounds of the memory at 0x%" PRIx64, addr);
+		return base_fail(share->error_owner, -EIO, "check range", "",
+				 "the driver tells no bounds of the memory at 0x%" PRIx64, addr);
 	return 0;
 }
 
@@ -114,8 +115,9 @@ static int vet(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr
 	if (!ret)
 		ret = check_bounds(share, mem, addr, length);
 	if (!ret && mem->chunks && share->no_vmm)
-		ret = gpu_fail(share, -EOPNOTSUPP, "check kind", "unset MRGUARD_SHARE_VMM",
-			       "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
+		ret = base_fail(share->error_owner, -EOPNOTSUPP, "check kind",
+				"unset MRGUARD_SHARE_VMM",
+				"sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
 	return ret ? ret : check_chunks(share, mem);
 }
 
@@ -255,9 +257,9 @@ static int publish(struct mrg_share *share, struct mrg_range *range, const uint8
 	if (same || ret)
 		free_range(range);
 	if (ret)
-		return gpu_fail(share, ret, "start server",
-				"see MRGUARD_SHARE_DIR, the limit of file descriptors, and memory",
-				"the server could not be set up: %s", strerror(-ret));
+		return base_fail(share->error_owner, ret, "start server",
+				 "see MRGUARD_SHARE_DIR, the limit of file descriptors, and memory",
+				 "the server could not be set up: %s", strerror(-ret));
 	*out = same ? same : range;
 	return 0;
 }
@@ -319,19 +321,19 @@ int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
 	if (ret)
 		return ret;
 	if (!share->gpu)
-		return gpu_fail(share, -EINVAL, "check range",
-				"pass a GPU handle to mrg_share_open()",
-				"the handle was opened without one for GPU memory");
+		return base_fail(share->error_owner, -EINVAL, "check range",
+				 "pass a GPU handle to mrg_share_open()",
+				 "the handle was opened without one for GPU memory");
 	ret = mrg_gpu_classify(share->gpu, addr, length, &mem);
 	if (ret) {
-		gpu_fail_owner(share->gpu, share);
+		mrg_private_error_move(share->gpu->error_owner, share->error_owner);
 		return ret;
 	}
 	ret = vet(share, &mem, addr, length);
 	if (!ret) {
 		range = gpu_range(share, &mem, addr, length);
 		ret = range ? try_handle(range) :
-			      gpu_fail(share, -ENOMEM, "publish", "", "no memory");
+			      base_fail(share->error_owner, -ENOMEM, "publish", "", "no memory");
 	}
 	if (ret && range)
 		free_range(range);
@@ -350,22 +352,22 @@ static int check_memfd(struct mrg_share *share, const struct mrg_memfd *m, size_
 	struct stat st;
 
 	if (seals < 0 || fstat(m->fd, &st))
-		return gpu_fail_piece(share, -EINVAL, (int)index, "check memfd",
-				      "use memfd_create() with MFD_ALLOW_SEALING",
-				      "descriptor %d of stretch %zu is no memfd", m->fd, index);
+		return base_fail_piece(share->error_owner, -EINVAL, (int)index, "check memfd",
+				       "use memfd_create() with MFD_ALLOW_SEALING",
+				       "descriptor %d of stretch %zu is no memfd", m->fd, index);
 	if (!(seals & F_SEAL_SHRINK))
-		return gpu_fail_piece(
-			share, -EPERM, (int)index, "check memfd",
+		return base_fail_piece(
+			share->error_owner, -EPERM, (int)index, "check memfd",
 			"fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)",
 			"the memfd of stretch %zu can be shortened, which would end a peer with SIGBUS",
 			index);
 	if (!m->length || m->offset % page || m->length % page ||
 	    m->offset > (uint64_t)st.st_size || m->length > (uint64_t)st.st_size - m->offset)
-		return gpu_fail_piece(share, -EINVAL, (int)index, "check memfd", "",
-				      "stretch %zu (offset %" PRIu64 ", %" PRIu64
-				      " bytes) is not whole pages within the file of %" PRIu64
-				      " bytes",
-				      index, m->offset, m->length, (uint64_t)st.st_size);
+		return base_fail_piece(share->error_owner, -EINVAL, (int)index, "check memfd", "",
+				       "stretch %zu (offset %" PRIu64 ", %" PRIu64
+				       " bytes) is not whole pages within the file of %" PRIu64
+				       " bytes",
+				       index, m->offset, m->length, (uint64_t)st.st_size);
 	return 0;
 }
 
@@ -374,18 +376,18 @@ static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds, si
 	uint64_t total = 0;
 
 	if (!count || count > SHARE_MAX_CHUNKS)
-		return gpu_fail(share, count ? -E2BIG : -EINVAL, "check memfd", "",
-				"%zu stretches, and 1 to %u can be shared", count,
-				SHARE_MAX_CHUNKS);
+		return base_fail(share->error_owner, count ? -E2BIG : -EINVAL, "check memfd", "",
+				 "%zu stretches, and 1 to %u can be shared", count,
+				 SHARE_MAX_CHUNKS);
 	for (size_t i = 0; i < count; i++) {
 		int ret = check_memfd(share, &fds[i], i);
 
 		if (ret)
 			return ret;
 		if (fds[i].length > SHARE_MAX_BYTES - total)
-			return gpu_fail(share, -E2BIG, "check memfd", "",
-					"the stretches are larger than %llu bytes",
-					SHARE_MAX_BYTES);
+			return base_fail(share->error_owner, -E2BIG, "check memfd", "",
+					 "the stretches are larger than %llu bytes",
+					 SHARE_MAX_BYTES);
 		total += fds[i].length;
 	}
 	return 0;
@@ -417,15 +419,15 @@ int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fd
 		return ret;
 	range = new_range(share, count);
 	if (!range)
-		return gpu_fail(share, -ENOMEM, "publish", "", "no memory");
+		return base_fail(share->error_owner, -ENOMEM, "publish", "", "no memory");
 	range->kind = SHARE_HOST;
 	range->device = -1;
 	for (size_t i = 0; i < count && !ret; i++)
 		ret = keep_memfd(range, fds, i);
 	if (ret) {
 		free_range(range);
-		return gpu_fail(share, ret, "publish", "raise the limit (ulimit -n)",
-				"a descriptor could not be duplicated: %s", strerror(-ret));
+		return base_fail(share->error_owner, ret, "publish", "raise the limit (ulimit -n)",
+				 "a descriptor could not be duplicated: %s", strerror(-ret));
 	}
 	return publish(share, range, NULL, out);
 }
@@ -580,7 +582,8 @@ int share_range_export(struct mrg_range *range, uint32_t first, uint32_t count, 
 			fds[done++] = ret;
 			ret = 0;
 		} else if (range->share->gpu) {
-			gpu_fail_owner(range->share->gpu, range->share);
+			mrg_private_error_move(range->share->gpu->error_owner,
+					       range->share->error_owner);
 		}
 	}
 	pthread_mutex_unlock(&range->lock);
@@ -599,7 +602,7 @@ int share_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle)
 	if (!range->withdrawn) {
 		ret = gpu_ipc_export(range->share->gpu, share_vendor(range->kind), range->device,
 				     piece->addr, piece->id, handle);
-		gpu_fail_owner(range->share->gpu, range->share);
+		mrg_private_error_move(range->share->gpu->error_owner, range->share->error_owner);
 	}
 	pthread_mutex_unlock(&range->lock);
 	return ret;

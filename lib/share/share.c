@@ -49,6 +49,7 @@ int mrg_share_open(struct mrg_share **out, const struct mrg_share_opts *opts)
 		free(share);
 		return ret;
 	}
+	share->error_owner = mrg_private_error_owner();
 	share->pid = getpid();
 	share->timeout_ms = o.timeout_ms ? o.timeout_ms : TIMEOUT_MS;
 	share->gpu = o.gpu;
@@ -82,12 +83,12 @@ int share_check(const struct mrg_share *share)
 {
 	if (share->pid == getpid())
 		return 0;
-	return gpu_fail(share, -ECHILD, "check process", "open a handle in the child",
-			"the handle was opened by process %d, and this is its child %d",
-			(int)share->pid, (int)getpid());
+	return base_fail(share->error_owner, -ECHILD, "check process", "open a handle in the child",
+			 "the handle was opened by process %d, and this is its child %d",
+			 (int)share->pid, (int)getpid());
 }
 
 int mrg_share_last_error(const struct mrg_share *share, struct mrg_error *error)
 {
-	return gpu_fail_read(share, error);
+	return mrg_private_error_read(share->error_owner, error);
 }
