@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-
 #include "host/tree.h"
 #include "private/private.h"
-#include "share/socket.h"
-#include "share/wire.h"
+#include "share/handle.h"
 
 _Static_assert(MRG_PRIVATE_TREE_MAX_FILE == HOST_TREE_MAX_FILE, "one limit of a file's size");
 
@@ -48,9 +45,9 @@ void mrg_private_boot_id(uint8_t id[16])
 	share_boot_id(id);
 }
 
-static enum mrg_protocol protocol_of(enum share_kind kind)
+enum mrg_protocol mrg_private_range_protocol(const struct mrg_range *range)
 {
-	switch (kind) {
+	switch (range->kind) {
 	case SHARE_HOST:
 		return MRG_PROTO_HOST_SHM;
 	case SHARE_CUDA_VMM:
@@ -63,19 +60,4 @@ static enum mrg_protocol protocol_of(enum share_kind kind)
 		return MRG_PROTO_HIP_IPC;
 	}
 	return MRG_PROTO_NONE;
-}
-
-int mrg_private_range_protocol(const struct mrg_range *range, enum mrg_protocol *protocol,
-			       struct mrg_error *error)
-{
-	struct share_descriptor desc;
-	const void *bytes;
-	size_t length = mrg_range_descriptor(range, &bytes);
-	int ret = share_decode(bytes, length, &desc, error);
-
-	if (ret)
-		return ret;
-	*protocol = protocol_of(desc.kind);
-	free(desc.runs);
-	return 0;
 }

@@ -33,14 +33,7 @@ MRG_API void mrg_private_tree_free_names(char **names, ssize_t count);
 /** mrg_private_boot_id() - this machine's boot id; zeros where it is not known */
 MRG_API void mrg_private_boot_id(uint8_t id[16]);
 
-/**
- * mrg_private_range_protocol() - the protocol that a published range is shared by
- * @protocol: OUT
- * @error: OUT cause and remedy, when it fails
- *
- * Return: 0; -ENOMEM.
- */
-MRG_API int mrg_private_range_protocol(const struct mrg_range *range, enum mrg_protocol *protocol,
-				       struct mrg_error *error);
+/** mrg_private_range_protocol() - the protocol that a published range is shared by */
+MRG_API enum mrg_protocol mrg_private_range_protocol(const struct mrg_range *range);
 
 #endif

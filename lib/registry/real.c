@@ -66,8 +66,8 @@ static int share_add(struct mrg_registry *registry, const struct registry_reques
 	ret = publish(registry, request, protocols, &range, error);
 	if (ret)
 		return ret;
-	ret = mrg_private_range_protocol(range, made, error);
-	if (!ret && !(MRG_PROTO_BIT(*made) & protocols))
+	*made = mrg_private_range_protocol(range);
+	if (!(MRG_PROTO_BIT(*made) & protocols))
 		ret = base_error_set(error, -EOPNOTSUPP, "publish memory", "Ask for that protocol.",
 				     "The memory can be shared by %s, which was not asked for.",
 				     mrg_protocol_name(*made));
@@ -99,7 +99,7 @@ static int real_remove(struct mrg_registry *registry, enum mrg_protocol protocol
 
 static size_t real_token(const void *entry, const void **bytes)
 {
-	return mrg_range_descriptor(entry, bytes);
+	return mrg_range_token(entry, bytes);
 }
 
 const struct registry_ops registry_ops_real = {

@@ -16,14 +16,14 @@
 
 struct fetch {
 	struct mrg_share *share;
-	const struct share_descriptor *desc;
+	const struct share_token *token;
 	const struct share_sink *sink;
 	int fd;
 	int owner; /* pidfd, or -1 */
 	uint32_t next; /* chunk expected */
 	bool told; /* the owner itself said why it fails */
 	uint64_t deadline;
-	/* where next lies in desc->runs */
+	/* where next lies in token->runs */
 	size_t run;
 	uint64_t in_run;
 };
@@ -44,42 +44,42 @@ static void push_deadline(struct fetch *fetch)
 static int timed_out(const struct fetch *fetch, const char *stage)
 {
 	return base_fail(fetch->share->error_owner, -ETIMEDOUT, stage,
-			 "see whether the owner is stopped, or busy with other peers",
-			 "the owner made no progress for %u ms, at chunk %u of %llu",
+			 "See whether the owner is stopped, or busy with other peers.",
+			 "The owner made no progress for %u ms, at chunk %u of %llu.",
 			 fetch->share->timeout_ms, fetch->next,
-			 (unsigned long long)fetch->desc->chunks);
+			 (unsigned long long)fetch->token->chunks);
 }
 
 static int out_of_fds(const struct fetch *fetch)
 {
 	return base_fail(
 		fetch->share->error_owner, -EMFILE, "receive chunks",
-		"raise the limit (ulimit -n), or close files: file descriptors ran out, memory did not",
-		"this process has no file descriptor left, at chunk %u of %llu", fetch->next,
-		(unsigned long long)fetch->desc->chunks);
+		"Raise the limit (ulimit -n), or close files: file descriptors ran out, memory did not.",
+		"This process has no file descriptor left, at chunk %u of %llu.", fetch->next,
+		(unsigned long long)fetch->token->chunks);
 }
 
 static int gone(const struct fetch *fetch)
 {
 	return base_fail(fetch->share->error_owner, -ECONNRESET, "receive chunks",
-			 "get a descriptor from a running owner",
-			 "the owner went away at chunk %u of %llu", fetch->next,
-			 (unsigned long long)fetch->desc->chunks);
+			 "Get a token from a running owner.",
+			 "The owner went away at chunk %u of %llu.", fetch->next,
+			 (unsigned long long)fetch->token->chunks);
 }
 
 static int broken(const struct fetch *fetch, const char *what)
 {
 	return base_fail(fetch->share->error_owner, -EPROTO, "receive chunks",
-			 "run the same version of libmrguard in both processes",
-			 "the owner broke the protocol at chunk %u: %s", fetch->next, what);
+			 "Run the same release of libmrguard in both processes.",
+			 "The owner broke the protocol at chunk %u: %s.", fetch->next, what);
 }
 
 /* ---- connecting ---- */
 
 static bool other_network(const struct fetch *fetch)
 {
-	return fetch->desc->netns && fetch->share->netns &&
-	       fetch->desc->netns != fetch->share->netns;
+	return fetch->token->netns && fetch->share->netns &&
+	       fetch->token->netns != fetch->share->netns;
 }
 
 static int refused(const struct fetch *fetch, const struct share_address *address, int ret)
@@ -89,29 +89,29 @@ static int refused(const struct fetch *fetch, const struct share_address *addres
 	if (share_is_abstract(address) && ret == -ECONNREFUSED && other_network(fetch))
 		return base_fail(
 			share->error_owner, -ENETUNREACH, "connect",
-			"set MRGUARD_SHARE_DIR in the owner to a directory that both see, such as a shared mount",
-			"the owner is in another network namespace, where its abstract socket name is not seen");
+			"Set MRGUARD_SHARE_DIR in the owner to a directory that both see, such as a shared mount.",
+			"The owner is in another network namespace, and its abstract socket name is not visible here.");
 	if (share_is_abstract(address) && ret == -ECONNREFUSED)
 		return base_fail(
 			share->error_owner, ret, "connect",
-			"start the owner again; if it is in another network namespace, set MRGUARD_SHARE_DIR there",
-			"the owner is gone: nobody answers at @%.*s", (int)address->length - 1,
+			"Start the owner again; if it is in another network namespace, set MRGUARD_SHARE_DIR there.",
+			"The owner is gone: no process answers at @%.*s.", (int)address->length - 1,
 			address->name + 1);
 	if (ret == -ENOENT)
 		return base_fail(
 			share->error_owner, ret, "connect",
-			"mount the owner's MRGUARD_SHARE_DIR at the same path here",
-			"the owner's socket %s is not seen in this mount namespace, or the owner is gone",
+			"Mount the owner's MRGUARD_SHARE_DIR at the same path here.",
+			"The owner's socket %s is not visible in this mount namespace, or the owner is gone.",
 			address->name);
 	if (ret == -ECONNREFUSED)
-		return base_fail(share->error_owner, ret, "connect", "start the owner again",
-				 "the owner is gone: nobody answers at %s", address->name);
+		return base_fail(share->error_owner, ret, "connect", "Start the owner again.",
+				 "The owner is gone: no process answers at %s.", address->name);
 	if (ret == -EACCES || ret == -EPERM)
 		return base_fail(share->error_owner, -EACCES, "connect",
-				 "run both processes as the same user",
-				 "the owner's socket may not be opened: %s", strerror(-ret));
+				 "Run both processes as the same user.",
+				 "The owner's socket may not be opened: %s.", strerror(-ret));
 	return base_fail(share->error_owner, ret, "connect", "",
-			 "the owner's socket cannot be reached: %s", strerror(-ret));
+			 "The owner's socket cannot be reached: %s.", strerror(-ret));
 }
 
 /* A process that forked leaves its sockets open in the child: only its end
@@ -135,17 +135,17 @@ static int check_owner(struct fetch *fetch)
 	if (!share_may_answer(uid))
 		return base_fail(
 			fetch->share->error_owner, -EACCES, "connect",
-			"run both processes as the same user, or the importer as root",
-			"a process of user %u answers at the owner's address, and this one runs as %u",
+			"Run both processes as the same user, or the importer as root.",
+			"A process of user %u answers at the owner's address, and this one runs as %u.",
 			(unsigned int)uid, (unsigned int)geteuid());
 	return watch_owner(fetch, pid) ? 0 : gone(fetch);
 }
 
 static int connect_owner(struct fetch *fetch)
 {
-	struct share_address address = { .length = fetch->desc->name_length };
+	struct share_address address = { .length = fetch->token->name_length };
 
-	memcpy(address.name, fetch->desc->name, sizeof(address.name));
+	memcpy(address.name, fetch->token->name, sizeof(address.name));
 	for (;;) {
 		fetch->fd = share_connect(&address);
 		if (fetch->fd != -EAGAIN)
@@ -173,14 +173,14 @@ static void hang_up(struct fetch *fetch)
 static int ask(struct fetch *fetch, uint32_t batch)
 {
 	struct share_request request = {
-		.generation = fetch->desc->generation,
+		.generation = fetch->token->generation,
 		.first = fetch->next,
 		.batch = batch,
 	};
 	int ret;
 
 	share_head(&request.head, SHARE_REQUEST);
-	memcpy(request.token, fetch->desc->token, sizeof(request.token));
+	memcpy(request.secret, fetch->token->secret, sizeof(request.secret));
 	ret = share_send(fetch->fd, &request, sizeof(request), NULL, 0);
 	/* Refused already: the reason is there to be read. */
 	return ret == -EPIPE || ret == -ECONNRESET ? 0 : ret ? gone(fetch) : 0;
@@ -234,13 +234,13 @@ static ssize_t next_message(struct fetch *fetch, union share_message *message, i
 
 static uint64_t expected_size(const struct fetch *fetch)
 {
-	return fetch->desc->runs[fetch->run].size;
+	return fetch->token->runs[fetch->run].size;
 }
 
 static void advance(struct fetch *fetch)
 {
 	fetch->next++;
-	if (++fetch->in_run == fetch->desc->runs[fetch->run].count) {
+	if (++fetch->in_run == fetch->token->runs[fetch->run].count) {
 		fetch->run++;
 		fetch->in_run = 0;
 	}
@@ -248,14 +248,14 @@ static void advance(struct fetch *fetch)
 
 static int check_chunks(const struct fetch *fetch, const struct share_chunks *chunks, size_t count)
 {
-	if (share_is_ipc(fetch->desc->kind))
-		return broken(fetch, "it sent chunks of memory that has none");
+	if (share_is_ipc(fetch->token->kind))
+		return broken(fetch, "it sent chunks of memory that goes by IPC handle");
 	if (chunks->first != fetch->next)
-		return broken(fetch, "it sent others than the next");
+		return broken(fetch, "it sent chunks out of order");
 	if (chunks->count != count)
-		return broken(fetch, "chunks and descriptors are not as many");
-	if (count > fetch->desc->chunks - fetch->next)
-		return broken(fetch, "it sent more than there are");
+		return broken(fetch, "the numbers of chunks and of file descriptors differ");
+	if (count > fetch->token->chunks - fetch->next)
+		return broken(fetch, "it sent more chunks than there are");
 	return 0;
 }
 
@@ -270,7 +270,7 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks, c
 		const struct share_chunk *chunk = &chunks->chunks[i];
 
 		if (chunk->size != expected_size(fetch)) {
-			ret = broken(fetch, "a chunk has not the size that the descriptor tells");
+			ret = broken(fetch, "a chunk has another size than in the token");
 			break;
 		}
 		ret = fetch->sink->chunk(fetch->sink->to, fds[i], chunk->size, chunk->offset);
@@ -286,21 +286,32 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks, c
 	return fetch->sink->settle(fetch->sink->to);
 }
 
+/* The owner's words are kept as they came. */
+static int take_failure(struct fetch *fetch, const struct share_failure *failure)
+{
+	struct mrg_error error = { .code = failure->code, .piece = -1, .stage = "ask owner" };
+
+	strcpy(error.cause, failure->cause);
+	strcpy(error.remedy, failure->remedy);
+	fetch->told = true;
+	return mrg_private_error_keep(fetch->share->error_owner, &error);
+}
+
 static int take_message(struct fetch *fetch, union share_message *message, ssize_t length,
 			const int *fds, size_t count)
 {
-	int type = share_check_message(message, (size_t)length, false);
+	struct mrg_error error;
+	int type = share_check_message(message, (size_t)length, false, &error);
 
 	if (type == SHARE_CHUNKS)
 		return take_chunks(fetch, &message->chunks, fds, count);
 	share_close_fds(fds, count);
-	fetch->told = type == SHARE_ERROR;
-	if (fetch->told)
-		return base_fail(fetch->share->error_owner, message->failure.code, "ask owner",
-				 message->failure.remedy, "%s", message->failure.cause);
-	if (type != SHARE_HANDLE || !share_is_ipc(fetch->desc->kind))
-		return broken(fetch, type == -EPROTONOSUPPORT ? "it speaks another version" :
-								"it sent something else");
+	if (type < 0)
+		return mrg_private_error_keep(fetch->share->error_owner, &error);
+	if (type == SHARE_ERROR)
+		return take_failure(fetch, &message->failure);
+	if (type != SHARE_HANDLE || !share_is_ipc(fetch->token->kind))
+		return broken(fetch, "it sent something else than chunks or a handle");
 	if (!fetch->next)
 		advance(fetch);
 	acknowledge(fetch);
@@ -314,7 +325,7 @@ static int receive_all(struct fetch *fetch)
 	ssize_t length;
 	size_t count;
 
-	while (fetch->next < fetch->desc->chunks) {
+	while (fetch->next < fetch->token->chunks) {
 		length = next_message(fetch, &message, fds, &count);
 		if (length == -EMFILE || length == -ETIMEDOUT)
 			return (int)length;
@@ -344,12 +355,12 @@ static int fetch_once(struct fetch *fetch, uint32_t batch)
 
 /* Descriptors that find no room are cut off by the kernel; what came before
  * stays mapped, and the rest is asked for in smaller messages. */
-int share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
+int share_fetch(struct mrg_share *share, const struct share_token *token,
 		const struct share_sink *sink)
 {
 	struct fetch fetch = {
 		.share = share,
-		.desc = desc,
+		.token = token,
 		.sink = sink,
 		.fd = -1,
 		.owner = -1,

@@ -38,9 +38,9 @@ struct mrg_range {
 	struct share_piece *pieces;
 	size_t count;
 	uint64_t generation;
-	uint8_t token[SHARE_TOKEN];
-	void *descriptor;
-	size_t descriptor_bytes;
+	uint8_t secret[SHARE_SECRET];
+	void *token;
+	size_t token_bytes;
 };
 
 struct share_server;
@@ -62,6 +62,8 @@ struct mrg_share {
 	struct share_mapping *mappings;
 };
 
+/* handle.c */
+
 /** share_check() - -ECHILD in a child after fork */
 int share_check(const struct mrg_share *share);
 static inline enum gpu_vendor share_vendor(enum share_kind kind)
@@ -79,13 +81,17 @@ void share_stop(struct mrg_share *share);
 /** share_abandon() - in a child after fork: close what it has inherited */
 void share_abandon(struct mrg_share *share);
 
-/* publish.c: what the server asks */
+/* range.c */
 
+/** share_range_new() - a range of @count empty pieces, published once; NULL:
+ *  no memory */
+struct mrg_range *share_range_new(struct mrg_share *share, size_t count);
+void share_range_free(struct mrg_range *range);
 /** share_range_find() - the range with that name, and a reference; or NULL */
 struct mrg_range *share_range_find(struct mrg_share *share, uint64_t generation,
-				   const uint8_t token[SHARE_TOKEN]);
+				   const uint8_t secret[SHARE_SECRET]);
 void share_range_put(struct mrg_share *share, struct mrg_range *range);
-/** share_range_export() - fresh descriptors for chunks from @first on
+/** share_range_export() - new file descriptors for chunks from @first on
  *  @fds: OUT @count of them; Return: how many, at least 1, or -errno */
 int share_range_export(struct mrg_range *range, uint32_t first, uint32_t count, int *fds);
 int share_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle);
@@ -103,8 +109,8 @@ struct share_sink {
 	void *to;
 };
 
-/** share_fetch() - ask @desc's owner for its chunks.  0 or -errno. */
-int share_fetch(struct mrg_share *share, const struct share_descriptor *desc,
+/** share_fetch() - ask @token's owner for its chunks.  0 or -errno. */
+int share_fetch(struct mrg_share *share, const struct share_token *token,
 		const struct share_sink *sink);
 
 #endif

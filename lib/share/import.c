@@ -20,7 +20,7 @@ struct share_mapping {
 	enum mapping_state state;
 	unsigned int users;
 	/* what it is of */
-	struct share_descriptor desc;
+	struct share_token token;
 	int32_t device;
 	uint32_t flags;
 	/* where it is */
@@ -49,12 +49,12 @@ static int adopt(struct mrg_share *share, int ret)
 
 static int host_open(struct share_mapping *m)
 {
-	void *p = mmap(NULL, m->desc.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	void *p = mmap(NULL, m->token.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		       -1, 0);
 
 	if (p == MAP_FAILED)
 		return base_fail(m->share->error_owner, -ENOMEM, "reserve", "",
-				 "no address space for %" PRIu64 " bytes", m->desc.bytes);
+				 "No address space is left for %" PRIu64 " bytes.", m->token.bytes);
 	m->addr = (uint64_t)(uintptr_t)p;
 	return 0;
 }
@@ -79,17 +79,19 @@ static int host_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 	void *p;
 
 	if (!good_file(fd, size, offset)) {
-		ret = base_fail(m->share->error_owner, -EPROTO, "map chunk", "",
-				"the owner sent a descriptor that is no sealed memfd of %" PRIu64
-				" bytes",
-				size);
+		ret = base_fail(
+			m->share->error_owner, -EPROTO, "map chunk",
+			"Run the same release of libmrguard in both processes.",
+			"The owner sent a file descriptor that is not a sealed memfd of %" PRIu64
+			" bytes.",
+			size);
 	} else {
 		p = mmap((void *)(uintptr_t)(m->addr + m->filled), size, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
 		if (p == MAP_FAILED)
 			ret = base_fail(m->share->error_owner, -errno, "map chunk",
-					"see vm.max_map_count",
-					"a chunk of %" PRIu64 " bytes cannot be mapped: %s", size,
+					"See vm.max_map_count.",
+					"A chunk of %" PRIu64 " bytes cannot be mapped: %s.", size,
 					strerror(errno));
 	}
 	close(fd);
@@ -110,20 +112,23 @@ static int gpu_open(struct share_mapping *m)
 	uint64_t granule;
 	int ret;
 
-	ret = gpu_window_open(m->share->gpu, share_vendor(m->desc.kind), m->desc.device, m->device,
-			      m->desc.bytes, &m->window);
+	ret = gpu_window_open(m->share->gpu, share_vendor(m->token.kind), m->token.device,
+			      m->device, m->token.bytes, &m->window);
 	if (ret)
 		return adopt(m->share, ret);
 	ret = gpu_window_granule(&m->window, &granule);
 	if (ret)
 		return adopt(m->share, ret);
 	m->addr = m->window.addr;
-	for (size_t i = 0; i < m->desc.run_count; i++)
-		if (m->desc.runs[i].size % granule)
-			return base_fail(m->share->error_owner, -EBADMSG, "reserve", "",
-					 "chunks of %" PRIu64
-					 " bytes are no multiples of this GPU's %" PRIu64,
-					 m->desc.runs[i].size, granule);
+	for (size_t i = 0; i < m->token.run_count; i++)
+		if (m->token.runs[i].size % granule)
+			return base_fail(
+				m->share->error_owner, -EBADMSG, "reserve",
+				"Pass the bytes on as they are.",
+				"A chunk has %" PRIu64
+				" bytes, which is not a multiple of this GPU's granularity, %" PRIu64
+				".",
+				m->token.runs[i].size, granule);
 	return 0;
 }
 
@@ -148,43 +153,43 @@ static int ipc_handle(void *to, const uint8_t bytes[SHARE_IPC])
 	struct gpu_ipc_handle handle;
 
 	memcpy(handle.bytes, bytes, sizeof(handle.bytes));
-	return adopt(m->share, gpu_ipc_import(m->share->gpu, share_vendor(m->desc.kind),
-					      m->desc.device, &handle, &m->ipc_device, &m->addr));
+	return adopt(m->share, gpu_ipc_import(m->share->gpu, share_vendor(m->token.kind),
+					      m->token.device, &handle, &m->ipc_device, &m->addr));
 }
 
 /* ---- mappings ---- */
 
 static int open_mapping(struct share_mapping *m)
 {
-	if (m->desc.kind == SHARE_HOST)
+	if (m->token.kind == SHARE_HOST)
 		return host_open(m);
-	return share_is_vmm(m->desc.kind) ? gpu_open(m) : 0;
+	return share_is_vmm(m->token.kind) ? gpu_open(m) : 0;
 }
 
 static void finish_mapping(struct share_mapping *m)
 {
-	if (share_is_ipc(m->desc.kind))
+	if (share_is_ipc(m->token.kind))
 		m->devices = 1;
-	if (share_is_vmm(m->desc.kind))
+	if (share_is_vmm(m->token.kind))
 		m->devices = (unsigned int)gpu_window_finish(&m->window,
 							     m->flags & MRG_IMPORT_ALL_DEVICES);
 }
 
 static void close_mapping(struct share_mapping *m)
 {
-	if (m->desc.kind == SHARE_HOST && m->addr)
-		munmap((void *)(uintptr_t)m->addr, m->desc.bytes);
-	else if (share_is_vmm(m->desc.kind) && m->window.gpu)
+	if (m->token.kind == SHARE_HOST && m->addr)
+		munmap((void *)(uintptr_t)m->addr, m->token.bytes);
+	else if (share_is_vmm(m->token.kind) && m->window.gpu)
 		gpu_window_close(&m->window);
-	else if (share_is_ipc(m->desc.kind) && m->addr)
-		gpu_ipc_release(m->share->gpu, share_vendor(m->desc.kind), m->ipc_device, m->addr);
-	free(m->desc.runs);
+	else if (share_is_ipc(m->token.kind) && m->addr)
+		gpu_ipc_release(m->share->gpu, share_vendor(m->token.kind), m->ipc_device, m->addr);
+	free(m->token.runs);
 	free(m);
 }
 
 static int make_mapping(struct share_mapping *m)
 {
-	bool host = m->desc.kind == SHARE_HOST;
+	bool host = m->token.kind == SHARE_HOST;
 	const struct share_sink sink = {
 		.chunk = host ? host_chunk : gpu_chunk,
 		.settle = host ? host_settle : gpu_settle,
@@ -194,13 +199,13 @@ static int make_mapping(struct share_mapping *m)
 	int ret = open_mapping(m);
 
 	if (!ret)
-		ret = share_fetch(m->share, &m->desc, &sink);
+		ret = share_fetch(m->share, &m->token, &sink);
 	if (!ret)
 		finish_mapping(m);
 	return ret;
 }
 
-static bool same_layout(const struct share_descriptor *a, const struct share_descriptor *b)
+static bool same_layout(const struct share_token *a, const struct share_token *b)
 {
 	return a->kind == b->kind && a->run_count == b->run_count &&
 	       !memcmp(a->runs, b->runs, a->run_count * sizeof(*a->runs));
@@ -211,10 +216,10 @@ static struct share_mapping *find_mapping(struct mrg_share *share, const struct 
 	struct share_mapping *m;
 
 	for (m = share->mappings; m; m = m->next)
-		if (m->desc.generation == like->desc.generation &&
-		    !memcmp(m->desc.token, like->desc.token, SHARE_TOKEN) &&
+		if (m->token.generation == like->token.generation &&
+		    !memcmp(m->token.secret, like->token.secret, SHARE_SECRET) &&
 		    m->device == like->device && m->flags == like->flags &&
-		    same_layout(&m->desc, &like->desc))
+		    same_layout(&m->token, &like->token))
 			return m;
 	return NULL;
 }
@@ -278,62 +283,60 @@ static struct share_mapping *get_mapping(struct mrg_share *share, struct share_m
 
 /* ---- the calls ---- */
 
-static int check_host(struct mrg_share *share, const struct share_descriptor *desc)
+static int check_host(struct mrg_share *share, const struct share_token *token)
 {
 	static const uint8_t unknown[16];
 
-	if (memcmp(desc->boot, unknown, 16) && memcmp(share->boot, unknown, 16) &&
-	    memcmp(desc->boot, share->boot, 16))
+	if (memcmp(token->boot, unknown, 16) && memcmp(share->boot, unknown, 16) &&
+	    memcmp(token->boot, share->boot, 16))
 		return base_fail(
-			share->error_owner, -EXDEV, "check descriptor",
-			"reach that memory with RDMA",
-			"the descriptor is of another machine, or from before a reboot (boot id)");
+			share->error_owner, -EXDEV, "check token", "Reach that memory with RDMA.",
+			"The token is of another machine, or from before a reboot (its boot id differs).");
 	return 0;
 }
 
-static bool is_own(struct mrg_share *share, const struct share_descriptor *desc)
+static bool is_own(struct mrg_share *share, const struct share_token *token)
 {
-	struct mrg_range *range = share_range_find(share, desc->generation, desc->token);
+	struct mrg_range *range = share_range_find(share, token->generation, token->secret);
 
 	if (range)
 		share_range_put(share, range);
 	return range;
 }
 
-static int check_kind(struct mrg_share *share, const struct share_descriptor *desc)
+static int check_kind(struct mrg_share *share, const struct share_token *token)
 {
-	if (desc->kind == SHARE_HOST)
+	if (token->kind == SHARE_HOST)
 		return 0;
-	if (share_is_vmm(desc->kind) && share->no_vmm)
-		return base_fail(share->error_owner, -EOPNOTSUPP, "check descriptor",
-				 "unset MRGUARD_SHARE_VMM",
-				 "sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
+	if (share_is_vmm(token->kind) && share->no_vmm)
+		return base_fail(share->error_owner, -EOPNOTSUPP, "check token",
+				 "Unset MRGUARD_SHARE_VMM.",
+				 "Sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0.");
 	if (!share->gpu)
 		return base_fail(
-			share->error_owner, -ENODEV, "check descriptor",
-			"pass a GPU handle to mrg_share_open()",
-			"the descriptor is of GPU memory, and the handle was opened without a GPU");
-	if (share_is_ipc(desc->kind) && is_own(share, desc))
-		return base_fail(share->error_owner, -EOPNOTSUPP, "check descriptor",
-				 "use the pointer itself",
-				 "an IPC handle cannot be opened in the process that made it");
+			share->error_owner, -ENODEV, "check token",
+			"Pass a GPU handle to mrg_share_open().",
+			"The token is of GPU memory, and the handle was opened without a GPU handle.");
+	if (share_is_ipc(token->kind) && is_own(share, token))
+		return base_fail(share->error_owner, -EOPNOTSUPP, "check token",
+				 "Use the pointer itself.",
+				 "An IPC handle cannot be opened in the process that made it.");
 	return 0;
 }
 
-static int read_descriptor(struct mrg_share *share, const void *bytes, size_t length,
-			   struct share_descriptor *desc)
+static int read_token(struct mrg_share *share, const void *bytes, size_t length,
+		      struct share_token *token)
 {
 	struct mrg_error error;
-	int ret = share_decode(bytes, length, desc, &error);
+	int ret = share_token_decode(bytes, length, token, &error);
 
 	if (ret)
-		return base_fail(share->error_owner, ret, error.stage, error.remedy, "%s",
-				 error.cause);
-	ret = check_host(share, desc);
+		return mrg_private_error_keep(share->error_owner, &error);
+	ret = check_host(share, token);
 	if (!ret)
-		ret = check_kind(share, desc);
+		ret = check_kind(share, token);
 	if (ret)
-		free(desc->runs);
+		free(token->runs);
 	return ret;
 }
 
@@ -346,11 +349,13 @@ static int check_opts(struct mrg_share *share, const struct mrg_import_opts *opt
 		o->device = -1;
 	if (!ret && !(o->flags & ~(uint32_t)MRG_IMPORT_ALL_DEVICES) && o->device >= -1)
 		return 0;
-	return base_fail(share->error_owner, -EINVAL, "check options", "",
-			 "flags, device or size of the options are not known");
+	return base_fail(
+		share->error_owner, -EINVAL, "check options",
+		"Zero the options, set their size, and use flags of this release.",
+		"The options have a flag, a device or a size that this release does not know.");
 }
 
-static struct mrg_import *new_import(struct mrg_share *share, const struct share_descriptor *desc,
+static struct mrg_import *new_import(struct mrg_share *share, const struct share_token *token,
 				     const struct mrg_import_opts *o, struct share_mapping **fresh)
 {
 	struct mrg_import *import = calloc(1, sizeof(*import));
@@ -362,17 +367,17 @@ static struct mrg_import *new_import(struct mrg_share *share, const struct share
 		return NULL;
 	}
 	(*fresh)->share = share;
-	(*fresh)->desc = *desc;
+	(*fresh)->token = *token;
 	(*fresh)->device = o->device;
 	(*fresh)->flags = o->flags;
-	import->length = desc->length;
+	import->length = token->length;
 	return import;
 }
 
 int mrg_share_import(struct mrg_share *share, const void *bytes, size_t length,
 		     const struct mrg_import_opts *opts, struct mrg_import **out)
 {
-	struct share_descriptor desc;
+	struct share_token token;
 	struct share_mapping *fresh;
 	struct mrg_import *import;
 	struct mrg_import_opts o;
@@ -382,15 +387,16 @@ int mrg_share_import(struct mrg_share *share, const void *bytes, size_t length,
 	if (!ret)
 		ret = check_opts(share, opts, &o);
 	if (!ret)
-		ret = read_descriptor(share, bytes, length, &desc);
+		ret = read_token(share, bytes, length, &token);
 	if (ret)
 		return ret;
-	import = new_import(share, &desc, &o, &fresh);
+	import = new_import(share, &token, &o, &fresh);
 	if (!import) {
-		free(desc.runs);
-		return base_fail(share->error_owner, -ENOMEM, "import", "", "no memory");
+		free(token.runs);
+		return base_fail(share->error_owner, -ENOMEM, "import", "",
+				 "No memory is left for the import.");
 	}
-	skip = desc.skip;
+	skip = token.skip;
 	import->mapping = get_mapping(share, fresh, &ret);
 	if (ret) {
 		free(import);

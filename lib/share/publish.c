@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Published ranges: what may be shared, and its chunks as descriptors. */
+/* Publishing: what may be shared, its token, and withdrawing it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,21 +24,23 @@ static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem, uint6
 		return 0;
 	case MRG_MEM_UNKNOWN:
 		return base_fail(share->error_owner, -EFAULT, "check range",
-				 "publish mapped memory", "nothing is mapped at 0x%" PRIx64, addr);
+				 "Publish mapped memory.", "Nothing is mapped at 0x%" PRIx64 ".",
+				 addr);
 	case MRG_MEM_CUDA_POOL:
 		remedy =
-			"allocate with cudaMalloc(), or with cuMemCreate() and a POSIX file descriptor handle type; PyTorch: backend:native";
+			"Allocate with cudaMalloc(), or with cuMemCreate() and a POSIX file descriptor handle type; with PyTorch, use backend:native.";
 		break;
 	case MRG_MEM_CUDA_MANAGED:
 	case MRG_MEM_HIP_MANAGED:
-		remedy = "allocate with cudaMalloc() or hipMalloc()";
+		remedy = "Allocate with cudaMalloc() or hipMalloc().";
 		break;
 	default:
-		remedy = "put host memory into a memfd and use mrg_share_publish_memfds()";
+		remedy = "Put host memory into a memfd and use mrg_share_publish_memfds().";
 	}
 	return base_fail(share->error_owner, -EOPNOTSUPP, "check kind", remedy,
-			 "%s memory, at 0x%" PRIx64 ", cannot be shared by this call",
-			 mrg_mem_kind_name(mem->kind), addr);
+			 "The memory at 0x%" PRIx64
+			 " is of the kind \"%s\", which cannot be shared by this call.",
+			 addr, mrg_mem_kind_name(mem->kind));
 }
 
 static int refuse_chunk(struct mrg_share *share, const struct mrg_mem_chunk *c, size_t index)
@@ -46,22 +48,22 @@ static int refuse_chunk(struct mrg_share *share, const struct mrg_mem_chunk *c, 
 	if (c->imported)
 		return base_fail_piece(
 			share->error_owner, -EOPNOTSUPP, (int)index, "check chunks",
-			"let the process that allocated it publish it",
-			"chunk %zu at 0x%" PRIx64
-			" was imported from another process, and the driver exports it no further",
+			"Let the process that allocated it publish it.",
+			"Chunk %zu at 0x%" PRIx64
+			" was imported from another process, and the driver exports it no further.",
 			index, c->addr);
 	if (c->handle_types & MRG_HANDLE_FABRIC)
 		return base_fail_piece(
 			share->error_owner, -EPERM, (int)index, "check chunks",
-			"PyTorch asks for fabric handles alone on machines that have them: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, whose memory is shared by IPC handle; else create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR too",
-			"chunk %zu at 0x%" PRIx64
-			" allows fabric handles only, and no file descriptors",
+			"Create it with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR too; PyTorch asks for fabric handles alone where there are any: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False, whose memory is shared by IPC handle.",
+			"Chunk %zu at 0x%" PRIx64
+			" allows fabric handles only, and no file descriptors.",
 			index, c->addr);
 	return base_fail_piece(
 		share->error_owner, -EPERM, (int)index, "check chunks",
-		"create it with requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; PyTorch: do not set TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=0, and use 2.5 or newer",
-		"chunk %zu at 0x%" PRIx64
-		" was allocated without a shareable handle type, which cannot be added afterwards",
+		"Create it with requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; with PyTorch, do not set TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC=0, and use 2.5 or newer.",
+		"Chunk %zu at 0x%" PRIx64
+		" was allocated without a shareable handle type, which cannot be added afterwards.",
 		index, c->addr);
 }
 
@@ -72,17 +74,17 @@ static int check_chunks(struct mrg_share *share, const struct mrg_mem *mem)
 
 		if (c->device != mem->device)
 			return base_fail_piece(share->error_owner, -EXDEV, (int)i, "check chunks",
-					       "publish each device's part by itself",
-					       "the range lies on device %d, and from 0x%" PRIx64
-					       " on device %d",
+					       "Publish each device's part by itself.",
+					       "The range lies on device %d, and from 0x%" PRIx64
+					       " on device %d.",
 					       mem->device, c->addr, c->device);
 		if (c->imported || !(c->handle_types & MRG_HANDLE_POSIX_FD))
 			return refuse_chunk(share, c, i);
 	}
 	if (mem->device < 0)
 		return base_fail(share->error_owner, -EOPNOTSUPP, "check chunks",
-				 "put host memory into a memfd and use mrg_share_publish_memfds()",
-				 "the VMM memory at 0x%" PRIx64 " lies in the host's memory",
+				 "Put host memory into a memfd and use mrg_share_publish_memfds().",
+				 "The VMM memory at 0x%" PRIx64 " lies in the host's memory.",
 				 mem->base);
 	return 0;
 }
@@ -93,18 +95,20 @@ static int check_bounds(struct mrg_share *share, const struct mrg_mem *mem, uint
 	if (mem->hole && mem->chunks)
 		return base_fail(
 			share->error_owner, -EFAULT, "check range",
-			"publish the mapped parts one by one; PyTorch's segments get holes when their cache is emptied",
-			"nothing is mapped at 0x%" PRIx64 ", %" PRIu64 " bytes into the range",
+			"Publish the mapped parts one by one; PyTorch's segments get holes when their cache is emptied.",
+			"Nothing is mapped at 0x%" PRIx64 ", %" PRIu64 " bytes into the range.",
 			mem->hole, mem->hole - addr);
 	if (mem->hole)
 		return base_fail(share->error_owner, -ERANGE, "check range",
-				 "publish each allocation by itself",
-				 "the allocation at 0x%" PRIx64 " has %" PRIu64
-				 " bytes, and the range ends %" PRIu64 " bytes past it",
+				 "Publish each allocation by itself.",
+				 "The allocation at 0x%" PRIx64 " has %" PRIu64
+				 " bytes, and the range ends %" PRIu64 " bytes past it.",
 				 mem->base, mem->size, addr + length - (mem->base + mem->size));
 	if (!mem->base)
-		return base_fail(share->error_owner, -EIO, "check range", "",
-				 "the driver tells no bounds of the memory at 0x%" PRIx64, addr);
+		return base_fail(share->error_owner, -EIO, "check range",
+				 "Update the GPU's driver.",
+				 "The driver reports no bounds of the memory at 0x%" PRIx64 ".",
+				 addr);
 	return 0;
 }
 
@@ -116,43 +120,12 @@ static int vet(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr
 		ret = check_bounds(share, mem, addr, length);
 	if (!ret && mem->chunks && share->no_vmm)
 		ret = base_fail(share->error_owner, -EOPNOTSUPP, "check kind",
-				"unset MRGUARD_SHARE_VMM",
-				"sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0");
+				"Unset MRGUARD_SHARE_VMM.",
+				"Sharing of VMM memory is turned off by MRGUARD_SHARE_VMM=0.");
 	return ret ? ret : check_chunks(share, mem);
 }
 
 /* ---- ranges ---- */
-
-static void free_range(struct mrg_range *range)
-{
-	for (size_t i = 0; i < range->count; i++)
-		if (range->pieces[i].fd >= 0)
-			close(range->pieces[i].fd);
-	pthread_mutex_destroy(&range->lock);
-	free(range->pieces);
-	free(range->descriptor);
-	free(range);
-}
-
-static struct mrg_range *new_range(struct mrg_share *share, size_t count)
-{
-	struct mrg_range *range = calloc(1, sizeof(*range));
-
-	if (!range)
-		return NULL;
-	range->pieces = calloc(count, sizeof(*range->pieces));
-	if (!range->pieces) {
-		free(range);
-		return NULL;
-	}
-	for (size_t i = 0; i < count; i++)
-		range->pieces[i].fd = -1;
-	range->count = count;
-	range->share = share;
-	range->published = 1;
-	pthread_mutex_init(&range->lock, NULL);
-	return range;
-}
 
 /* Equal neighbours become one run: 1,500 chunks of a cache are mostly one. */
 static size_t make_runs(const struct mrg_range *range, struct share_run *runs)
@@ -173,7 +146,7 @@ static size_t make_runs(const struct mrg_range *range, struct share_run *runs)
 static int describe(struct mrg_range *range, const uint8_t device[16])
 {
 	const struct share_address *at = share_served_at(range->share);
-	struct share_descriptor desc = {
+	struct share_token token = {
 		.kind = range->kind,
 		.generation = range->generation,
 		.netns = range->share->netns,
@@ -184,20 +157,20 @@ static int describe(struct mrg_range *range, const uint8_t device[16])
 	};
 	ssize_t bytes;
 
-	memcpy(desc.token, range->token, sizeof(desc.token));
-	memcpy(desc.boot, range->share->boot, sizeof(desc.boot));
-	memcpy(desc.name, at->name, at->length);
+	memcpy(token.secret, range->secret, sizeof(token.secret));
+	memcpy(token.boot, range->share->boot, sizeof(token.boot));
+	memcpy(token.name, at->name, at->length);
 	if (device)
-		memcpy(desc.device, device, sizeof(desc.device));
-	desc.runs = calloc(range->count, sizeof(*desc.runs));
-	if (!desc.runs)
+		memcpy(token.device, device, sizeof(token.device));
+	token.runs = calloc(range->count, sizeof(*token.runs));
+	if (!token.runs)
 		return -ENOMEM;
-	desc.run_count = make_runs(range, desc.runs);
-	bytes = share_encode(&desc, &range->descriptor);
-	free(desc.runs);
+	token.run_count = make_runs(range, token.runs);
+	bytes = share_token_encode(&token, &range->token);
+	free(token.runs);
 	if (bytes < 0)
 		return (int)bytes;
-	range->descriptor_bytes = (size_t)bytes;
+	range->token_bytes = (size_t)bytes;
 	return 0;
 }
 
@@ -230,7 +203,7 @@ static int enlist(struct mrg_share *share, struct mrg_range *range, const uint8_
 	if (ret)
 		return ret;
 	if (share_random(&range->generation, sizeof(range->generation)) ||
-	    share_random(range->token, sizeof(range->token)))
+	    share_random(range->secret, sizeof(range->secret)))
 		return -EIO;
 	ret = describe(range, device);
 	if (ret)
@@ -255,11 +228,12 @@ static int publish(struct mrg_share *share, struct mrg_range *range, const uint8
 		ret = enlist(share, range, device);
 	pthread_mutex_unlock(&share->lock);
 	if (same || ret)
-		free_range(range);
+		share_range_free(range);
 	if (ret)
-		return base_fail(share->error_owner, ret, "start server",
-				 "see MRGUARD_SHARE_DIR, the limit of file descriptors, and memory",
-				 "the server could not be set up: %s", strerror(-ret));
+		return base_fail(
+			share->error_owner, ret, "start server",
+			"See MRGUARD_SHARE_DIR, the limit of file descriptors, and memory.",
+			"The server cannot be set up: %s.", strerror(-ret));
 	*out = same ? same : range;
 	return 0;
 }
@@ -282,7 +256,7 @@ static struct mrg_range *gpu_range(struct mrg_share *share, const struct mrg_mem
 				   uint64_t addr, uint64_t length)
 {
 	size_t count = mem->chunks ? mem->count : 1;
-	struct mrg_range *range = new_range(share, count);
+	struct mrg_range *range = share_range_new(share, count);
 
 	if (!range)
 		return NULL;
@@ -322,8 +296,8 @@ int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
 		return ret;
 	if (!share->gpu)
 		return base_fail(share->error_owner, -EINVAL, "check range",
-				 "pass a GPU handle to mrg_share_open()",
-				 "the handle was opened without one for GPU memory");
+				 "Pass a GPU handle to mrg_share_open().",
+				 "The handle was opened without a GPU handle.");
 	ret = mrg_gpu_classify(share->gpu, addr, length, &mem);
 	if (ret) {
 		mrg_private_error_move(share->gpu->error_owner, share->error_owner);
@@ -333,10 +307,11 @@ int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
 	if (!ret) {
 		range = gpu_range(share, &mem, addr, length);
 		ret = range ? try_handle(range) :
-			      base_fail(share->error_owner, -ENOMEM, "publish", "", "no memory");
+			      base_fail(share->error_owner, -ENOMEM, "publish", "",
+					"No memory is left for the range.");
 	}
 	if (ret && range)
-		free_range(range);
+		share_range_free(range);
 	if (!ret)
 		ret = publish(share, range, mem.uuid, out);
 	mrg_mem_release(&mem);
@@ -353,21 +328,23 @@ static int check_memfd(struct mrg_share *share, const struct mrg_memfd *m, size_
 
 	if (seals < 0 || fstat(m->fd, &st))
 		return base_fail_piece(share->error_owner, -EINVAL, (int)index, "check memfd",
-				       "use memfd_create() with MFD_ALLOW_SEALING",
-				       "descriptor %d of stretch %zu is no memfd", m->fd, index);
+				       "Use memfd_create() with MFD_ALLOW_SEALING.",
+				       "File descriptor %d of stretch %zu is not a memfd.", m->fd,
+				       index);
 	if (!(seals & F_SEAL_SHRINK))
 		return base_fail_piece(
 			share->error_owner, -EPERM, (int)index, "check memfd",
-			"fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)",
-			"the memfd of stretch %zu can be shortened, which would end a peer with SIGBUS",
+			"Call fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK).",
+			"The memfd of stretch %zu can be shortened, which would end a peer with SIGBUS.",
 			index);
 	if (!m->length || m->offset % page || m->length % page ||
 	    m->offset > (uint64_t)st.st_size || m->length > (uint64_t)st.st_size - m->offset)
-		return base_fail_piece(share->error_owner, -EINVAL, (int)index, "check memfd", "",
-				       "stretch %zu (offset %" PRIu64 ", %" PRIu64
-				       " bytes) is not whole pages within the file of %" PRIu64
-				       " bytes",
-				       index, m->offset, m->length, (uint64_t)st.st_size);
+		return base_fail_piece(
+			share->error_owner, -EINVAL, (int)index, "check memfd",
+			"Use an offset and a length that are multiples of the page size, within the file.",
+			"Stretch %zu (offset %" PRIu64 ", %" PRIu64
+			" bytes) is not whole pages within the file of %" PRIu64 " bytes.",
+			index, m->offset, m->length, (uint64_t)st.st_size);
 	return 0;
 }
 
@@ -376,8 +353,9 @@ static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds, si
 	uint64_t total = 0;
 
 	if (!count || count > SHARE_MAX_CHUNKS)
-		return base_fail(share->error_owner, count ? -E2BIG : -EINVAL, "check memfd", "",
-				 "%zu stretches, and 1 to %u can be shared", count,
+		return base_fail(share->error_owner, count ? -E2BIG : -EINVAL, "check memfd",
+				 "Share them in several ranges.",
+				 "The call has %zu stretches, and 1 to %u can be shared.", count,
 				 SHARE_MAX_CHUNKS);
 	for (size_t i = 0; i < count; i++) {
 		int ret = check_memfd(share, &fds[i], i);
@@ -385,8 +363,9 @@ static int check_memfds(struct mrg_share *share, const struct mrg_memfd *fds, si
 		if (ret)
 			return ret;
 		if (fds[i].length > SHARE_MAX_BYTES - total)
-			return base_fail(share->error_owner, -E2BIG, "check memfd", "",
-					 "the stretches are larger than %llu bytes",
+			return base_fail(share->error_owner, -E2BIG, "check memfd",
+					 "Share them in several ranges.",
+					 "The stretches are together larger than %llu bytes.",
 					 SHARE_MAX_BYTES);
 		total += fds[i].length;
 	}
@@ -417,17 +396,18 @@ int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fd
 		ret = check_memfds(share, fds, count);
 	if (ret)
 		return ret;
-	range = new_range(share, count);
+	range = share_range_new(share, count);
 	if (!range)
-		return base_fail(share->error_owner, -ENOMEM, "publish", "", "no memory");
+		return base_fail(share->error_owner, -ENOMEM, "publish", "",
+				 "No memory is left for the range.");
 	range->kind = SHARE_HOST;
 	range->device = -1;
 	for (size_t i = 0; i < count && !ret; i++)
 		ret = keep_memfd(range, fds, i);
 	if (ret) {
-		free_range(range);
-		return base_fail(share->error_owner, ret, "publish", "raise the limit (ulimit -n)",
-				 "a descriptor could not be duplicated: %s", strerror(-ret));
+		share_range_free(range);
+		return base_fail(share->error_owner, ret, "publish", "Raise the limit (ulimit -n).",
+				 "A file descriptor cannot be duplicated: %s.", strerror(-ret));
 	}
 	return publish(share, range, NULL, out);
 }
@@ -441,16 +421,6 @@ static void unlink_range(struct mrg_range *range)
 	while (*at != range)
 		at = &(*at)->next;
 	*at = range->next;
-}
-
-/* The server may be in the middle of it: taking the lock waits for that.  The
- * range lives on until its last client is gone; share == NULL says that the
- * owner has done with it. */
-static void withdraw(struct mrg_range *range)
-{
-	pthread_mutex_lock(&range->lock);
-	range->withdrawn = true;
-	pthread_mutex_unlock(&range->lock);
 }
 
 void mrg_share_unpublish(struct mrg_range *range)
@@ -468,154 +438,25 @@ void mrg_share_unpublish(struct mrg_range *range)
 	pthread_mutex_unlock(&share->lock);
 	if (!last)
 		return;
-	withdraw(range);
+	/* The server may be in the middle of it: taking the lock waits for that. */
+	pthread_mutex_lock(&range->lock);
+	range->withdrawn = true;
+	pthread_mutex_unlock(&range->lock);
 	pthread_mutex_lock(&share->lock);
 	idle = !range->clients;
-	range->share = NULL;
+	range->share = NULL; /* the last client frees it */
 	pthread_mutex_unlock(&share->lock);
 	if (idle)
-		free_range(range);
+		share_range_free(range);
 }
 
-void share_range_drop_all(struct mrg_share *share)
+size_t mrg_range_token(const struct mrg_range *range, const void **bytes)
 {
-	struct mrg_range *range;
-
-	while ((range = share->ranges)) {
-		share->ranges = range->next;
-		free_range(range);
-	}
-}
-
-size_t mrg_range_descriptor(const struct mrg_range *range, const void **bytes)
-{
-	*bytes = range->descriptor;
-	return range->descriptor_bytes;
+	*bytes = range->token;
+	return range->token_bytes;
 }
 
 uint64_t mrg_range_generation(const struct mrg_range *range)
 {
 	return range->generation;
-}
-
-/* ---- for the server ---- */
-
-/* The time that it takes tells nothing of the token. */
-static bool same_token(const uint8_t *a, const uint8_t *b)
-{
-	uint8_t differ = 0;
-
-	for (int i = 0; i < SHARE_TOKEN; i++)
-		differ |= a[i] ^ b[i];
-	return !differ;
-}
-
-struct mrg_range *share_range_find(struct mrg_share *share, uint64_t generation,
-				   const uint8_t token[SHARE_TOKEN])
-{
-	struct mrg_range *range;
-
-	pthread_mutex_lock(&share->lock);
-	for (range = share->ranges; range; range = range->next)
-		if (range->generation == generation && same_token(range->token, token))
-			break;
-	if (range)
-		range->clients++;
-	pthread_mutex_unlock(&share->lock);
-	return range;
-}
-
-static int export_memfd(const struct mrg_range *range, size_t index)
-{
-	const struct share_piece *piece = &range->pieces[index];
-	int fd;
-
-	while (piece->fd < 0)
-		piece--;
-	fd = fcntl(piece->fd, F_DUPFD_CLOEXEC, 3);
-	return fd < 0 ? -errno : fd;
-}
-
-/*
- * Some ROCm releases give the second export of an allocation the number of the
- * first descriptor, which is closed by then: there the first is kept, and
- * copies go out.
- */
-static int export_kept(struct mrg_range *range, struct share_piece *piece)
-{
-	int fd, ret;
-
-	if (piece->fd < 0) {
-		ret = gpu_export_chunk(range->share->gpu, GPU_HIP, piece->addr, piece->id, &fd);
-		if (ret)
-			return ret;
-		piece->fd = fd;
-	}
-	fd = fcntl(piece->fd, F_DUPFD_CLOEXEC, 3);
-	return fd < 0 ? -errno : fd;
-}
-
-static int export_one(struct mrg_range *range, size_t index)
-{
-	struct share_piece *piece = &range->pieces[index];
-	int fd = -1, ret;
-
-	if (range->kind == SHARE_HOST)
-		return export_memfd(range, index);
-	if (range->kind == SHARE_HIP_VMM)
-		return export_kept(range, piece);
-	ret = gpu_export_chunk(range->share->gpu, GPU_CUDA, piece->addr, piece->id, &fd);
-	return ret ? ret : fd;
-}
-
-int share_range_export(struct mrg_range *range, uint32_t first, uint32_t count, int *fds)
-{
-	uint32_t done = 0;
-	int ret = 0;
-
-	pthread_mutex_lock(&range->lock);
-	if (range->withdrawn)
-		ret = -ESTALE;
-	while (!ret && done < count) {
-		ret = export_one(range, first + done);
-		if (ret >= 0) {
-			fds[done++] = ret;
-			ret = 0;
-		} else if (range->share->gpu) {
-			mrg_private_error_move(range->share->gpu->error_owner,
-					       range->share->error_owner);
-		}
-	}
-	pthread_mutex_unlock(&range->lock);
-	if (!ret || (ret == -EMFILE && done))
-		return (int)done;
-	share_close_fds(fds, done);
-	return ret;
-}
-
-int share_range_handle(struct mrg_range *range, struct gpu_ipc_handle *handle)
-{
-	const struct share_piece *piece = &range->pieces[0];
-	int ret = -ESTALE;
-
-	pthread_mutex_lock(&range->lock);
-	if (!range->withdrawn) {
-		ret = gpu_ipc_export(range->share->gpu, share_vendor(range->kind), range->device,
-				     piece->addr, piece->id, handle);
-		mrg_private_error_move(range->share->gpu->error_owner, range->share->error_owner);
-	}
-	pthread_mutex_unlock(&range->lock);
-	return ret;
-}
-
-void share_range_put(struct mrg_share *share, struct mrg_range *range)
-{
-	bool gone;
-
-	pthread_mutex_lock(&share->lock);
-	range->clients--;
-	gone = !range->clients && !range->published && !range->share;
-	pthread_mutex_unlock(&share->lock);
-	if (gone)
-		free_range(range);
 }

@@ -28,6 +28,7 @@
 #define RETRY_MS 10 /* after the kernel took no more descriptors */
 #define PAUSE_MS 100 /* without accepting, when none are left */
 #define NEVER UINT64_MAX
+#define SAME_RELEASE "Run the same release of libmrguard in both processes."
 
 enum state { FREE, CONNECTED, SENDING, FINISHED };
 
@@ -107,29 +108,30 @@ static void reject_export(struct share_server *server, struct client *client, in
 	struct mrg_error error;
 
 	if (code == -ESTALE)
-		reject(server, client, code, "the owner withdrew the range, or freed its memory",
-		       "get its new descriptor");
+		reject(server, client, code, "The owner withdrew the range, or freed its memory.",
+		       "Get its new token.");
 	else if (code == -EMFILE)
-		reject(server, client, code, "the owner's process can open no more files",
-		       "raise its limit (ulimit -n): file descriptors ran out, memory did not");
-	else if (!mrg_share_last_error(server->share, &error) && error.code == code)
+		reject(server, client, code, "The owner's process can open no more files.",
+		       "Raise its limit (ulimit -n): file descriptors ran out, memory did not.");
+	else if (!mrg_private_error_read(server->share->error_owner, &error) && error.code == code)
 		reject(server, client, code, error.cause, error.remedy);
 	else
-		reject(server, client, code, strerror(-code), "");
+		reject(server, client, code, "The owner cannot export the memory.", "");
 }
 
 static void start_request(struct share_server *server, struct client *client,
 			  const struct share_request *request)
 {
-	client->range = share_range_find(server->share, request->generation, request->token);
+	client->range = share_range_find(server->share, request->generation, request->secret);
 	if (!client->range) {
 		reject(server, client, -ESTALE,
-		       "the owner has no range of that generation and token",
-		       "get its new descriptor");
+		       "The owner has no range of that generation and secret.",
+		       "Get its new token.");
 		return;
 	}
 	if (request->first >= client->range->count) {
-		reject(server, client, -EPROTO, "the range has fewer chunks", "");
+		reject(server, client, -EPROTO,
+		       "The range has fewer chunks than the request asks for.", SAME_RELEASE);
 		return;
 	}
 	client->state = SENDING;
@@ -142,7 +144,8 @@ static void take_ack(struct share_server *server, struct client *client,
 		     const struct share_ack *ack)
 {
 	if (ack->next <= client->acked || ack->next > client->next) {
-		reject(server, client, -EPROTO, "an acknowledgement of nothing", "");
+		reject(server, client, -EPROTO,
+		       "An acknowledgement is of chunks that were not sent.", SAME_RELEASE);
 		return;
 	}
 	client->acked = ack->next;
@@ -154,6 +157,7 @@ static void take_ack(struct share_server *server, struct client *client,
 static void read_client(struct share_server *server, struct client *client)
 {
 	union share_message message;
+	struct mrg_error error;
 	int fds[SHARE_MAX_FDS], type;
 	size_t count;
 	ssize_t length;
@@ -166,10 +170,9 @@ static void read_client(struct share_server *server, struct client *client)
 		drop(server, client);
 		return;
 	}
-	type = share_check_message(&message, (size_t)length, true);
+	type = share_check_message(&message, (size_t)length, true, &error);
 	if (type == -EPROTONOSUPPORT)
-		reject(server, client, type, "the owner speaks another version",
-		       "run the same version of libmrguard in both processes");
+		reject(server, client, type, error.cause, error.remedy);
 	else if (type == SHARE_REQUEST && client->state == CONNECTED)
 		start_request(server, client, &message.request);
 	else if (type == SHARE_ACK && client->state == SENDING)
@@ -309,7 +312,7 @@ static void expire(struct share_server *server, uint64_t now)
 
 static void send_busy(int fd)
 {
-	send_error(fd, -EBUSY, "the owner serves as many peers as it can", "try again later");
+	send_error(fd, -EBUSY, "The owner serves as many peers as it can.", "Try again later.");
 }
 
 /* One that has sent no request yet makes room: it has shown no token.  It may
@@ -340,8 +343,8 @@ static void admit(struct share_server *server, int fd)
 	pid_t pid;
 
 	if (share_peer(fd, &uid, &pid) || !share_may_ask(uid)) {
-		send_error(fd, -EACCES, "the owner runs as another user",
-			   "run both processes as the same user, or the importer as root");
+		send_error(fd, -EACCES, "The owner runs as another user.",
+			   "Run both processes as the same user, or the importer as root.");
 		close(fd);
 		return;
 	}

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "share/wire.h"
+#include "share/message.h"
 
 struct share_address {
 	char name[sizeof(((struct sockaddr_un *)0)->sun_path)];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libFuzzer: bytes that come from another process.  The first byte picks who
- * gets them: the reader of descriptors (as they are, and with the checksum made
+ * gets them: the reader of tokens (as they are, and with the checksum made
  * right), the checks of messages, a real server, or a real importer.
  *
  * For the last two the input is a script: an operation, a length, bytes.
@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <mrguard/share.h>
 
@@ -24,11 +25,11 @@
 
 #define PAGE 4096ull
 #define CHUNKS 40
-#define CHECK_AT 16 /* of the descriptor's checksum */
+#define CHECK_AT 16 /* of the token's checksum */
 
 static struct mrg_share *share;
 static struct mrg_range *range;
-static struct share_descriptor own;
+static struct share_token own;
 static int memfd;
 
 static void must(bool holds, const char *what)
@@ -39,40 +40,53 @@ static void must(bool holds, const char *what)
 	abort();
 }
 
-/* ---- descriptors ---- */
+/* ---- tokens ---- */
 
-static void check_descriptor(const uint8_t *data, size_t size)
+/* The bytes may differ: parts that are not known are skipped. */
+static bool same_token(const struct share_token *a, const struct share_token *b)
 {
-	struct share_descriptor desc;
+	return a->kind == b->kind && a->generation == b->generation && a->netns == b->netns &&
+	       a->addr == b->addr && a->skip == b->skip && a->length == b->length &&
+	       !memcmp(a->secret, b->secret, sizeof(a->secret)) &&
+	       !memcmp(a->boot, b->boot, sizeof(a->boot)) &&
+	       !memcmp(a->device, b->device, sizeof(a->device)) &&
+	       a->name_length == b->name_length && !memcmp(a->name, b->name, sizeof(a->name)) &&
+	       a->run_count == b->run_count &&
+	       !memcmp(a->runs, b->runs, a->run_count * sizeof(*a->runs));
+}
+
+static void check_token(const uint8_t *data, size_t size)
+{
+	struct share_token token;
 	struct mrg_error error;
+	struct share_token copy;
 	void *again;
 	ssize_t length;
 
-	if (share_decode(data, size, &desc, &error)) {
+	if (share_token_decode(data, size, &token, &error)) {
 		must(error.code && error.cause[0], "a failure without its cause");
 		return;
 	}
-	must(desc.length && desc.skip + desc.length <= desc.bytes, "a range outside its chunks");
-	must(desc.chunks && desc.chunks <= SHARE_MAX_CHUNKS, "chunks without number");
-	length = share_encode(&desc, &again);
-	must(length == (ssize_t)size && !memcmp(again, data, size), "a descriptor changed");
+	must(token.length && token.skip + token.length <= token.bytes,
+	     "a range outside its chunks");
+	must(token.chunks && token.chunks <= SHARE_MAX_CHUNKS, "chunks without number");
+	length = share_token_encode(&token, &again);
+	must(length > 0 && !share_token_decode(again, (size_t)length, &copy, &error),
+	     "a token that was read cannot be written");
+	must(same_token(&token, &copy), "a token changed");
+	free(copy.runs);
 	free(again);
-	free(desc.runs);
+	free(token.runs);
 }
 
 static void seal(uint8_t *bytes, size_t size)
 {
-	uint32_t crc = ~0u;
+	uint32_t crc;
 
 	if (size < CHECK_AT + 4)
 		return;
 	memset(bytes + CHECK_AT, 0, 4);
-	for (size_t i = 0; i < size; i++) {
-		crc ^= bytes[i];
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
-	}
-	crc = ~crc;
+	crc = (uint32_t)crc32_z(0, bytes, size);
 	memcpy(bytes + CHECK_AT, &crc, 4);
 }
 
@@ -82,24 +96,25 @@ static void check_sealed(const uint8_t *data, size_t size)
 
 	memcpy(copy, data, size);
 	seal(copy, size);
-	check_descriptor(copy, size);
+	check_token(copy, size);
 	free(copy);
 }
 
 static void check_messages(const uint8_t *data, size_t size)
 {
 	union share_message message;
+	struct mrg_error error;
 	size_t length = size < sizeof(message) ? size : sizeof(message);
 	int type;
 
 	for (int to_server = 0; to_server < 2; to_server++) {
 		memset(&message, 0, sizeof(message));
 		memcpy(&message, data, length);
-		type = share_check_message(&message, length, to_server);
-		must(type < 0 || length == share_message_bytes(
+		type = share_check_message(&message, length, to_server, &error);
+		must(type < 0 || length >= share_message_bytes(
 						   (enum share_type)type,
 						   type == SHARE_CHUNKS ? message.chunks.count : 0),
-		     "a message of another length was taken");
+		     "a message that is too short was taken");
 	}
 }
 
@@ -151,7 +166,7 @@ static void send_request(int fd, struct script *script)
 	struct share_request request = { .generation = own.generation, .batch = 8 };
 
 	share_head(&request.head, SHARE_REQUEST);
-	memcpy(request.token, own.token, sizeof(request.token));
+	memcpy(request.secret, own.secret, sizeof(request.secret));
 	next_bytes(script, &request.first, sizeof(request) - offsetof(struct share_request, first));
 	share_send(fd, &request, sizeof(request), NULL, 0);
 }
@@ -287,7 +302,7 @@ static void check_importer(const struct script *script)
 static void make_foreign(void)
 {
 	struct share_run run = { PAGE, 6 };
-	struct share_descriptor desc = own;
+	struct share_token token = own;
 	struct share_address address;
 	pthread_t thread;
 	void *bytes;
@@ -295,13 +310,13 @@ static void make_foreign(void)
 	must(!share_name(NULL, &address), "no name");
 	listener = share_listen(&address);
 	fcntl(listener, F_SETFL, 0);
-	desc.runs = &run;
-	desc.run_count = 1;
-	desc.length = 6 * PAGE;
-	desc.generation++;
-	memcpy(desc.name, address.name, sizeof(desc.name));
-	desc.name_length = address.length;
-	foreign_length = (size_t)share_encode(&desc, &bytes);
+	token.runs = &run;
+	token.run_count = 1;
+	token.length = 6 * PAGE;
+	token.generation++;
+	memcpy(token.name, address.name, sizeof(token.name));
+	token.name_length = address.length;
+	foreign_length = (size_t)share_token_encode(&token, &bytes);
 	foreign = bytes;
 	pthread_create(&thread, NULL, act, NULL);
 }
@@ -321,8 +336,8 @@ static void set_up(void)
 		fds[i] = (struct mrg_memfd){ memfd, i * PAGE, PAGE };
 	must(!mrg_share_open(&share, &opts), "no handle");
 	must(!mrg_share_publish_memfds(share, fds, CHUNKS, &range), "no range");
-	length = mrg_range_descriptor(range, &bytes);
-	must(!share_decode(bytes, length, &own, &error), "no descriptor");
+	length = mrg_range_token(range, &bytes);
+	must(!share_token_decode(bytes, length, &own, &error), "no token");
 	make_foreign();
 }
 
@@ -337,7 +352,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	switch (data[0] % 5) {
 	case 0:
-		check_descriptor(script.data, script.size);
+		check_token(script.data, script.size);
 		break;
 	case 1:
 		check_sealed(script.data, script.size);

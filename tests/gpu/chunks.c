@@ -176,12 +176,12 @@ static void owner(int peer)
 	kit_close(&ends);
 }
 
-static double time_library(struct kit_ends *ends, const void *descriptor, size_t length)
+static double time_library(struct kit_ends *ends, const void *token, size_t length)
 {
 	struct mrg_import *import;
 	double start = kit_now(), end;
 
-	MRG(share, ends->share, mrg_share_import(ends->share, descriptor, length, NULL, &import));
+	MRG(share, ends->share, mrg_share_import(ends->share, token, length, NULL, &import));
 	end = kit_now();
 	MUST(!kit_verify(mrg_import_address(import) + 2998 * MIB, 2 * MIB, 4));
 	mrg_import_release(import);
@@ -214,17 +214,17 @@ static void importer(int peer)
 	double library[ROUNDS], bare[ORDERS][ROUNDS], single[SINGLE_ROUNDS];
 	struct order end = { .end = true };
 	struct kit_ends ends;
-	char descriptor[4096];
+	char token[4096];
 	size_t length;
 
 	limit_fds();
 	kit_start();
 	ends = kit_open(NULL);
-	length = kit_receive(peer, descriptor, sizeof(descriptor));
-	time_library(&ends, descriptor, length); /* the descriptor tables grow */
+	length = kit_receive(peer, token, sizeof(token));
+	time_library(&ends, token, length); /* the descriptor tables grow */
 	time_bare(peer, orders[2]);
 	for (int i = 0; i < ROUNDS; i++) {
-		library[i] = time_library(&ends, descriptor, length);
+		library[i] = time_library(&ends, token, length);
 		for (int b = 0; b < ORDERS; b++)
 			bare[b][i] = time_bare(peer, orders[b]);
 	}

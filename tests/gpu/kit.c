@@ -465,7 +465,7 @@ struct mrg_range *kit_publish(struct kit_ends *ends, int peer, uint64_t addr, ui
 	size_t length;
 
 	MRG(share, ends->share, mrg_share_publish(ends->share, addr, size, &range));
-	length = mrg_range_descriptor(range, &bytes);
+	length = mrg_range_token(range, &bytes);
 	kit_send(peer, bytes, length);
 	return range;
 }

@@ -166,9 +166,9 @@ struct kit_ends {
 };
 struct kit_ends kit_open(const char *dir);
 void kit_close(struct kit_ends *ends);
-/** kit_publish() - publish, and send the descriptor to the peer */
+/** kit_publish() - publish, and send the token to the peer */
 struct mrg_range *kit_publish(struct kit_ends *ends, int peer, uint64_t addr, uint64_t size);
-/** kit_import() - receive a descriptor, and import */
+/** kit_import() - receive a token, and import */
 struct mrg_import *kit_import(struct kit_ends *ends, int peer);
 
 #endif

@@ -245,7 +245,7 @@ static void refuse_child(int peer)
 	ret = mrg_share_publish(ends.share, vmm.addr, vmm.size, &range);
 	mrg_share_last_error(ends.share, &error);
 	tell("%d: %s", ret, error.cause);
-	if (ret != -EPERM || !strstr(error.cause, "chunk 1") ||
+	if (ret != -EPERM || !strstr(error.cause, "Chunk 1") ||
 	    !strstr(error.remedy, "TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC"))
 		_exit(1);
 }
@@ -307,7 +307,7 @@ static void anew_importer(int peer)
 	MUST(mrg_share_import(ends.share, old, length, NULL, &import) == -ESTALE);
 	kit_signal(peer);
 	import = kit_import(&ends, peer);
-	tell("old descriptor refused as stale, new one maps");
+	tell("old token refused as stale, new one maps");
 	kit_signal(peer);
 	mrg_import_release(import);
 	kit_close(&ends);
@@ -503,15 +503,15 @@ static void killed_owner(int peer)
 static void killed_owners_importer(int peer)
 {
 	struct mrg_import *import, *late;
-	char descriptor[4096], byte;
+	char token[4096], byte;
 	struct kit_ends ends;
 	size_t length;
 	int ret;
 
 	kit_start();
 	ends = kit_open(NULL);
-	length = kit_receive(peer, descriptor, sizeof(descriptor));
-	MRG(share, ends.share, mrg_share_import(ends.share, descriptor, length, NULL, &import));
+	length = kit_receive(peer, token, sizeof(token));
+	MRG(share, ends.share, mrg_share_import(ends.share, token, length, NULL, &import));
 	kit_signal(peer);
 	while (read(peer, &byte, 1) > 0)
 		;
@@ -520,7 +520,7 @@ static void killed_owners_importer(int peer)
 	kit_fill(mrg_import_address(import), 28 * MIB, 10);
 	MUST(!kit_verify(mrg_import_address(import), 28 * MIB, 10));
 	mrg_import_release(import);
-	ret = mrg_share_import(ends.share, descriptor, length, NULL, &late);
+	ret = mrg_share_import(ends.share, token, length, NULL, &late);
 	tell("28 MiB right after SIGKILL, and writable; a new import gives %d", ret);
 	if (ret != -ECONNREFUSED)
 		_exit(1);
@@ -538,7 +538,7 @@ static void import_own(struct kit_ends *ends, const struct mrg_range *range)
 {
 	struct mrg_import *import;
 	const void *bytes;
-	size_t length = mrg_range_descriptor(range, &bytes);
+	size_t length = mrg_range_token(range, &bytes);
 
 	MRG(share, ends->share, mrg_share_import(ends->share, bytes, length, NULL, &import));
 	mrg_import_release(import);
@@ -563,7 +563,7 @@ static void killed_importers_owner(int peer)
 	MRG(share, ends.share, mrg_share_publish(ends.share, vmm.addr, vmm.size, &range));
 	import_own(&ends, range);
 	fds = kit_fds();
-	length = mrg_range_descriptor(range, &bytes);
+	length = mrg_range_token(range, &bytes);
 	kit_send(peer, bytes, length);
 	while (read(peer, &byte, 1) > 0)
 		;
@@ -587,20 +587,20 @@ static void killed_importers_owner(int peer)
 static void dying_importer(int peer)
 {
 	struct kit_ends ends;
-	char descriptor[4096];
+	char token[4096];
 	struct mrg_import *import;
 	size_t length;
 
 	kit_start_bare();
 	ends = kit_open(NULL);
-	length = kit_receive(peer, descriptor, sizeof(descriptor));
+	length = kit_receive(peer, token, sizeof(token));
 	/* In the middle of 400 chunks. */
 	if (!fork()) {
 		usleep(3000);
 		kill(getppid(), SIGKILL);
 		_exit(0);
 	}
-	mrg_share_import(ends.share, descriptor, length, NULL, &import);
+	mrg_share_import(ends.share, token, length, NULL, &import);
 	usleep(50000);
 	kill(getpid(), SIGKILL);
 }
@@ -698,7 +698,7 @@ static void abstract_importer(int peer)
 {
 	struct mrg_error error = { 0 };
 	struct mrg_import *import;
-	char descriptor[4096];
+	char token[4096];
 	struct kit_ends ends;
 	size_t length;
 	int ret;
@@ -707,8 +707,8 @@ static void abstract_importer(int peer)
 		kit_die("no network namespace: %s", strerror(errno));
 	kit_start_bare();
 	ends = kit_open(NULL);
-	length = kit_receive(peer, descriptor, sizeof(descriptor));
-	ret = mrg_share_import(ends.share, descriptor, length, NULL, &import);
+	length = kit_receive(peer, token, sizeof(token));
+	ret = mrg_share_import(ends.share, token, length, NULL, &import);
 	mrg_share_last_error(ends.share, &error);
 	tell("%d: %s", ret, error.remedy);
 	kit_signal(peer);
@@ -722,7 +722,7 @@ static int network_abstract(void)
 	return kit_pair(abstract_owner, abstract_importer);
 }
 
-/* ---- for torch.py: an importer that reads a descriptor and checks words ---- */
+/* ---- for torch.py: an importer that reads a token and checks words ---- */
 
 static int check_words(const char *path, const char *count)
 {

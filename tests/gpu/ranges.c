@@ -315,7 +315,7 @@ static void refuse_hole(int peer)
 	(void)peer;
 	begin();
 	vmm = kit_vmm(holes, 3);
-	refuse(vmm.addr, vmm.size, NULL, -EFAULT, "nothing is mapped");
+	refuse(vmm.addr, vmm.size, NULL, -EFAULT, "Nothing is mapped");
 }
 
 static void refuse_unflagged(int peer)
@@ -363,7 +363,7 @@ static void refuse_managed(int peer)
 	(void)peer;
 	begin();
 	CU(cu.alloc_managed(&ptr, 2 * MIB, 1));
-	refuse(ptr, 2 * MIB, NULL, -EOPNOTSUPP, "managed");
+	refuse(ptr, 2 * MIB, NULL, -EOPNOTSUPP, "Managed memory");
 }
 
 /* Freed under an open export, then used again: the memory is held, and the

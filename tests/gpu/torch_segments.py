@@ -3,7 +3,7 @@
 """PyTorch's expandable segments: classify, export, share, and what goes wrong.
 
 torch_segments.py LIBRARY CHECKER: LIBRARY is libmrguard with lib/gpu and
-lib/share, CHECKER a program that imports a descriptor and compares every word.
+lib/share, CHECKER a program that imports a token and compares every word.
 Speaks TAP, with a figure after a bar character.
 """
 import ctypes
@@ -66,7 +66,7 @@ def u64(value):
 class Library:
     def __init__(self, path):
         self.lib = ctypes.CDLL(path)
-        self.lib.mrg_range_descriptor.restype = ctypes.c_size_t
+        self.lib.mrg_range_token.restype = ctypes.c_size_t
         self.gpu = ctypes.c_void_p()
         self.share = ctypes.c_void_p()
         assert self.lib.mrg_gpu_open(ctypes.byref(self.gpu), None) == 0
@@ -95,9 +95,9 @@ class Library:
                                          ctypes.byref(published))
         return ret, published
 
-    def descriptor(self, published):
+    def token(self, published):
         data = ctypes.c_void_p()
-        length = self.lib.mrg_range_descriptor(published, ctypes.byref(data))
+        length = self.lib.mrg_range_token(published, ctypes.byref(data))
         return ctypes.string_at(data, length)
 
 
@@ -137,7 +137,7 @@ def share(m, checker, t, name, size):
         row(False, f"share PyTorch segments of {name}", m.error("share")[0])
         return
     with tempfile.NamedTemporaryFile() as file:
-        file.write(m.descriptor(published))
+        file.write(m.token(published))
         file.flush()
         done = subprocess.run([checker, "check", file.name, str(size // 8)],
                               capture_output=True, text=True, timeout=120)

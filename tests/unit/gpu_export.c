@@ -182,7 +182,7 @@ static void a_hole_is_an_error_with_its_address(void **state)
 	snprintf(hole, sizeof(hole), "0x%llx", (unsigned long long)(vmm.addr + 2 * MIB));
 	refused(vmm.addr, vmm.size, -EFAULT, hole);
 	refused(vmm.addr + 2 * MIB, 4096, -EFAULT, hole);
-	refused(vmm.addr + 4 * MIB, 3 * MIB, -EFAULT, "nothing is mapped");
+	refused(vmm.addr + 4 * MIB, 3 * MIB, -EFAULT, "Nothing is mapped");
 	assert_int_equal(double_gpu.dmabufs, 0);
 	unit_vmm_free(vmm);
 }
@@ -271,7 +271,7 @@ static void managed_and_host_memory_have_no_dmabuf(void **state)
 	uint64_t managed = double_alloc(DOUBLE_MANAGED, MIB, 0);
 
 	(void)state;
-	refused(managed, MIB, -EOPNOTSUPP, "managed");
+	refused(managed, MIB, -EOPNOTSUPP, "Managed memory");
 	refused((uint64_t)(uintptr_t)&error, sizeof(error), -EOPNOTSUPP, "mrg_reg()");
 	double_free(managed);
 }

@@ -208,7 +208,7 @@ static int live_once(void)
 		return ret;
 	ret = mrg_share_publish_memfds(share, fds, CHUNKS, &range);
 	if (!ret) {
-		length = mrg_range_descriptor(range, &bytes);
+		length = mrg_range_token(range, &bytes);
 		ret = mrg_share_import(share, bytes, length, NULL, &import);
 		if (!ret)
 			mrg_import_release(import);

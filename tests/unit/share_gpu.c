@@ -74,7 +74,7 @@ static uint8_t *at(uint64_t addr)
 static int import_range(struct mrg_share *with, const struct mrg_import_opts *opts)
 {
 	const void *bytes;
-	size_t length = mrg_range_descriptor(range, &bytes);
+	size_t length = mrg_range_token(range, &bytes);
 
 	return mrg_share_import(with, bytes, length, opts, &import);
 }
@@ -181,7 +181,7 @@ static void mixed_handle_types_name_the_chunk(void **state)
 	struct unit_vmm vmm = unit_vmm(mixed, 3);
 
 	(void)state;
-	refused(vmm.addr, vmm.size, -EPERM, "chunk 1");
+	refused(vmm.addr, vmm.size, -EPERM, "Chunk 1");
 	assert_int_equal(error.piece, 1);
 	unit_vmm_free(vmm);
 }
@@ -209,10 +209,10 @@ static void holes_devices_and_kinds_are_refused_by_name(void **state)
 	refused(a.addr, a.size, -EFAULT, "2097152 bytes into the range");
 	refused(b.addr, b.size, -EXDEV, "device 1");
 	refused(pool, MIB, -EOPNOTSUPP, "CUDA pool");
-	refused(managed, MIB, -EOPNOTSUPP, "managed");
+	refused(managed, MIB, -EOPNOTSUPP, "CUDA managed");
 	refused((uint64_t)(uintptr_t)&error, 8, -EOPNOTSUPP, "memfd");
 	refused(legacy, MIB + 1, -ERANGE, "1 bytes past it");
-	refused(0x7000, 8, -EFAULT, "nothing is mapped");
+	refused(0x7000, 8, -EFAULT, "Nothing is mapped");
 	unit_vmm_free(a);
 	unit_vmm_free(b);
 	double_free(pool);
@@ -239,7 +239,7 @@ static void memory_made_anew_at_its_address_has_a_new_generation(void **state)
 	assert_int_equal(import_range(share, NULL), 0);
 	mrg_import_release(import);
 	remap(vmm);
-	/* The old descriptor does not open the new memory. */
+	/* The old token does not open the new memory. */
 	assert_int_equal(import_range(share, NULL), -ESTALE);
 	assert_int_equal(mrg_share_publish(share, vmm.addr, vmm.size, &anew), 0);
 	assert_int_not_equal(mrg_range_generation(range), mrg_range_generation(anew));
@@ -391,7 +391,7 @@ static void cudaMalloc_memory_goes_by_handle_with_its_offset(void **state)
 	(void)state;
 	*at(addr + MIB + 3) = 42;
 	assert_int_equal(mrg_share_publish(share, addr + MIB + 3, 2 * MIB, &range), 0);
-	length = mrg_range_descriptor(range, &bytes);
+	length = mrg_range_token(range, &bytes);
 	pid = fork();
 	if (!pid)
 		_exit(peer_of_ipc(bytes, length));

@@ -43,7 +43,7 @@ static void close_all(void)
 static int import_range(struct mrg_share *with)
 {
 	const void *bytes;
-	size_t length = mrg_range_descriptor(range, &bytes);
+	size_t length = mrg_range_token(range, &bytes);
 
 	return mrg_share_import(with, bytes, length, NULL, &import);
 }
@@ -128,7 +128,7 @@ static void hipMalloc_memory_goes_by_handle_with_its_offset(void **state)
 		addr = double_alloc(DOUBLE_LEGACY, 4 * MIB, 1);
 		*(char *)(uintptr_t)(addr + MIB + 3) = 42;
 		assert_int_equal(mrg_share_publish(share, addr + MIB + 3, MIB, &range), 0);
-		length = mrg_range_descriptor(range, &bytes);
+		length = mrg_range_token(range, &bytes);
 		pid = fork();
 		if (!pid)
 			_exit(peer(bytes, length, 0));

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <zlib.h>
 
 #include <mrguard/share.h>
 
@@ -122,17 +123,17 @@ static long address_space(void)
 
 /* ---- the other process ---- */
 
-typedef int (*peer_t)(const void *descriptor, size_t length);
+typedef int (*peer_t)(const void *token, size_t length);
 
 /* Runs @peer in a child; its result is 0 to 255. */
 static pid_t start_peer(peer_t peer)
 {
-	const void *descriptor;
-	size_t length = mrg_range_descriptor(range, &descriptor);
+	const void *token;
+	size_t length = mrg_range_token(range, &token);
 	pid_t pid = fork();
 
 	if (!pid)
-		_exit(peer(descriptor, length));
+		_exit(peer(token, length));
 	return pid;
 }
 
@@ -153,12 +154,12 @@ static int run_peer(peer_t peer)
 static struct mrg_share *peer_share;
 static struct mrg_import *peer_import;
 
-static int peer_open(const void *descriptor, size_t length)
+static int peer_open(const void *token, size_t length)
 {
 	struct mrg_share_opts opts = { .size = sizeof(opts), .timeout_ms = 2000 };
 	int ret = mrg_share_open(&peer_share, &opts);
 
-	return ret ? ret : mrg_share_import(peer_share, descriptor, length, NULL, &peer_import);
+	return ret ? ret : mrg_share_import(peer_share, token, length, NULL, &peer_import);
 }
 
 static void peer_close(void)
@@ -172,12 +173,12 @@ static uint64_t *peer_words(void)
 	return (uint64_t *)(uintptr_t)mrg_import_address(peer_import);
 }
 
-static int peer_verifies_and_writes(const void *descriptor, size_t length)
+static int peer_verifies_and_writes(const void *token, size_t length)
 {
 	int fds = count_fds(), ret;
 	uint64_t size;
 
-	if (peer_open(descriptor, length))
+	if (peer_open(token, length))
 		return 1;
 	size = mrg_import_length(peer_import);
 	ret = verify(peer_words(), size) ? 2 : count_fds() != fds ? 3 : 0;
@@ -215,7 +216,7 @@ static void unequal_chunks_of_several_files_lie_back_to_back(void **state)
 	};
 	uint64_t mark = 1, *words;
 	struct mrg_import *import;
-	const void *descriptor;
+	const void *token;
 	size_t length;
 
 	(void)state;
@@ -223,8 +224,8 @@ static void unequal_chunks_of_several_files_lie_back_to_back(void **state)
 		assert_int_equal(pwrite(fds[i].fd, &mark, 8, (off_t)fds[i].offset), 8);
 	assert_int_equal(mrg_share_publish_memfds(owner, fds, 3, &range), 0);
 	close(other); /* duplicated */
-	length = mrg_range_descriptor(range, &descriptor);
-	assert_int_equal(mrg_share_import(owner, descriptor, length, NULL, &import), 0);
+	length = mrg_range_token(range, &token);
+	assert_int_equal(mrg_share_import(owner, token, length, NULL, &import), 0);
 	assert_int_equal(mrg_import_length(import), 10 * PAGE);
 	words = (uint64_t *)(uintptr_t)mrg_import_address(import);
 	assert_int_equal(words[0], 1);
@@ -260,19 +261,19 @@ static void chunks_beyond_the_descriptor_limit_pass(void **state)
 	close(fd);
 }
 
-static int peer_with_few_descriptors(const void *descriptor, size_t length)
+static int peer_with_few_descriptors(const void *token, size_t length)
 {
 	/* The share's own socket and pidfd, and room for 5 more. */
 	limit_fds((rlim_t)count_fds() + 7);
-	return peer_verifies_and_writes(descriptor, length);
+	return peer_verifies_and_writes(token, length);
 }
 
-static int peer_without_descriptors(const void *descriptor, size_t length)
+static int peer_without_descriptors(const void *token, size_t length)
 {
 	int fds = count_fds(), ret;
 
 	limit_fds((rlim_t)fds + 2);
-	ret = peer_open(descriptor, length);
+	ret = peer_open(token, length);
 	if (ret != -EMFILE || count_fds() != fds)
 		return 1;
 	mrg_share_last_error(peer_share, &error);
@@ -303,12 +304,12 @@ static void two_imports_of_a_generation_share_one_mapping(void **state)
 {
 	int fd = publish(4, PAGE);
 	struct mrg_import *a, *b;
-	const void *descriptor;
-	size_t length = mrg_range_descriptor(range, &descriptor);
+	const void *token;
+	size_t length = mrg_range_token(range, &token);
 
 	(void)state;
-	assert_int_equal(mrg_share_import(owner, descriptor, length, NULL, &a), 0);
-	assert_int_equal(mrg_share_import(owner, descriptor, length, NULL, &b), 0);
+	assert_int_equal(mrg_share_import(owner, token, length, NULL, &a), 0);
+	assert_int_equal(mrg_share_import(owner, token, length, NULL, &b), 0);
 	assert_int_equal(mrg_import_address(a), mrg_import_address(b));
 	mrg_import_release(a);
 	assert_int_equal(verify((uint64_t *)(uintptr_t)mrg_import_address(b), 4 * PAGE), 0);
@@ -335,13 +336,13 @@ static void a_withdrawn_range_is_stale_and_what_is_mapped_stays(void **state)
 {
 	int fd = publish(4, PAGE);
 	struct mrg_import *import, *late;
-	const void *descriptor;
+	const void *token;
 	char copy[512];
-	size_t length = mrg_range_descriptor(range, &descriptor);
+	size_t length = mrg_range_token(range, &token);
 
 	(void)state;
 	assert_true(length < sizeof(copy));
-	memcpy(copy, descriptor, length);
+	memcpy(copy, token, length);
 	assert_int_equal(mrg_share_import(owner, copy, length, NULL, &import), 0);
 	mrg_share_unpublish(range);
 	close(fd);
@@ -358,12 +359,12 @@ static void nothing_is_left_after_many_cycles(void **state)
 	(void)state;
 	for (int i = 0; i < 300; i++) {
 		struct mrg_import *import;
-		const void *descriptor;
+		const void *token;
 		size_t length;
 
 		fd = publish(3, PAGE);
-		length = mrg_range_descriptor(range, &descriptor);
-		assert_int_equal(mrg_share_import(owner, descriptor, length, NULL, &import), 0);
+		length = mrg_range_token(range, &token);
+		assert_int_equal(mrg_share_import(owner, token, length, NULL, &import), 0);
 		mrg_import_release(import);
 		mrg_share_unpublish(range);
 		close(fd);
@@ -384,11 +385,11 @@ static void nothing_is_left_after_many_cycles(void **state)
 
 static int gate[2];
 
-static int peer_waits_then_verifies(const void *descriptor, size_t length)
+static int peer_waits_then_verifies(const void *token, size_t length)
 {
 	char byte;
 
-	if (peer_open(descriptor, length))
+	if (peer_open(token, length))
 		return 1;
 	if (write(gate[1], "m", 1) != 1)
 		return 2;
@@ -423,13 +424,13 @@ static pid_t start_owner(int to_peer, int (*after)(void))
 	pid_t pid = fork();
 
 	if (!pid) {
-		const void *descriptor;
+		const void *token;
 		size_t length;
 
 		open_owner(NULL);
 		publish(8, PAGE);
-		length = mrg_range_descriptor(range, &descriptor);
-		if (write(to_peer, descriptor, length) != (ssize_t)length)
+		length = mrg_range_token(range, &token);
+		if (write(to_peer, token, length) != (ssize_t)length)
 			_exit(1);
 		_exit(after ? after() : (pause(), 0));
 	}
@@ -439,23 +440,23 @@ static pid_t start_owner(int to_peer, int (*after)(void))
 static void memory_outlives_a_killed_owner(void **state)
 {
 	struct mrg_import *import, *late;
-	char descriptor[512];
+	char token[512];
 	ssize_t length;
 	pid_t pid;
 
 	(void)state;
 	assert_int_equal(pipe(gate), 0);
 	pid = start_owner(gate[1], NULL);
-	length = read(gate[0], descriptor, sizeof(descriptor));
-	assert_int_equal(mrg_share_import(owner, descriptor, (size_t)length, NULL, &import), 0);
+	length = read(gate[0], token, sizeof(token));
+	assert_int_equal(mrg_share_import(owner, token, (size_t)length, NULL, &import), 0);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	assert_int_equal(verify((uint64_t *)(uintptr_t)mrg_import_address(import), 8 * PAGE), 0);
 	mrg_import_release(import);
-	assert_int_equal(mrg_share_import(owner, descriptor, (size_t)length, NULL, &late),
+	assert_int_equal(mrg_share_import(owner, token, (size_t)length, NULL, &late),
 			 -ECONNREFUSED);
 	mrg_share_last_error(owner, &error);
-	assert_non_null(strstr(error.cause, "the owner is gone"));
+	assert_non_null(strstr(error.cause, "The owner is gone"));
 	close(gate[0]);
 	close(gate[1]);
 }
@@ -475,7 +476,7 @@ static int fork_and_die(void)
 static void an_owner_that_died_is_noticed_though_its_child_holds_the_socket(void **state)
 {
 	struct mrg_import *import;
-	char descriptor[512];
+	char token[512];
 	ssize_t length;
 	pid_t pid;
 	int ret;
@@ -483,17 +484,17 @@ static void an_owner_that_died_is_noticed_though_its_child_holds_the_socket(void
 	(void)state;
 	assert_int_equal(pipe(gate), 0);
 	pid = start_owner(gate[1], fork_and_die);
-	length = read(gate[0], descriptor, sizeof(descriptor));
+	length = read(gate[0], token, sizeof(token));
 	waitpid(pid, NULL, 0);
-	ret = mrg_share_import(owner, descriptor, (size_t)length, NULL, &import);
+	ret = mrg_share_import(owner, token, (size_t)length, NULL, &import);
 	assert_true(ret == -ECONNRESET || ret == -ECONNREFUSED);
 	close(gate[0]);
 	close(gate[1]);
 }
 
-static int peer_dies_at_once(const void *descriptor, size_t length)
+static int peer_dies_at_once(const void *token, size_t length)
 {
-	peer_open(descriptor, length);
+	peer_open(token, length);
 	kill(getpid(), SIGKILL);
 	return 0;
 }
@@ -518,13 +519,13 @@ static void a_killed_peer_leaves_nothing_in_the_owner(void **state)
 	close(fd);
 }
 
-static int child_is_refused(const void *descriptor, size_t length)
+static int child_is_refused(const void *token, size_t length)
 {
 	struct mrg_import *import;
 	struct mrg_range *r;
 	struct mrg_memfd m = { 0, 0, PAGE };
 
-	if (mrg_share_import(owner, descriptor, length, NULL, &import) != -ECHILD)
+	if (mrg_share_import(owner, token, length, NULL, &import) != -ECHILD)
 		return 1;
 	if (mrg_share_publish_memfds(owner, &m, 1, &r) != -ECHILD)
 		return 2;
@@ -546,21 +547,21 @@ static void a_child_after_fork_is_refused_and_harms_nothing(void **state)
 
 /* ---- namespaces and users ---- */
 
-static int peer_in_other_network(const void *descriptor, size_t length)
+static int peer_in_other_network(const void *token, size_t length)
 {
 	if (unshare(CLONE_NEWNET))
 		return 77;
-	if (peer_open(descriptor, length) != -ENETUNREACH)
+	if (peer_open(token, length) != -ENETUNREACH)
 		return 1;
 	mrg_share_last_error(peer_share, &error);
 	return strstr(error.remedy, "MRGUARD_SHARE_DIR") ? 0 : 2;
 }
 
-static int peer_in_other_network_verifies(const void *descriptor, size_t length)
+static int peer_in_other_network_verifies(const void *token, size_t length)
 {
 	if (unshare(CLONE_NEWNET))
 		return 77;
-	return peer_verifies_and_writes(descriptor, length);
+	return peer_verifies_and_writes(token, length);
 }
 
 static void skip_as_user(int result)
@@ -603,12 +604,12 @@ static void a_socket_file_crosses_network_namespaces(void **state)
 	skip_as_user(result);
 }
 
-static int peer_with_own_tmp(const void *descriptor, size_t length)
+static int peer_with_own_tmp(const void *token, size_t length)
 {
 	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 	    mount("none", "/tmp", "tmpfs", 0, NULL))
 		return 77;
-	if (peer_open(descriptor, length) != -ENOENT)
+	if (peer_open(token, length) != -ENOENT)
 		return 1;
 	mrg_share_last_error(peer_share, &error);
 	return strstr(error.cause, "mount namespace") ? 0 : 2;
@@ -650,14 +651,14 @@ static int in_pid_namespace(int (*run)(void))
 
 static int owner_in_namespace(void)
 {
-	const void *descriptor;
+	const void *token;
 	size_t length;
 	char byte;
 
 	open_owner(NULL);
 	publish(8, PAGE);
-	length = mrg_range_descriptor(range, &descriptor);
-	if (write(gate[1], descriptor, length) != (ssize_t)length)
+	length = mrg_range_token(range, &token);
+	if (write(gate[1], token, length) != (ssize_t)length)
 		return 1;
 	close(gate[1]);
 	return read(gate[1], &byte, 1) < 0 ? (sleep(1), 0) : 0;
@@ -665,10 +666,10 @@ static int owner_in_namespace(void)
 
 static int peer_in_namespace(void)
 {
-	char descriptor[512];
-	ssize_t length = read(gate[0], descriptor, sizeof(descriptor));
+	char token[512];
+	ssize_t length = read(gate[0], token, sizeof(token));
 
-	return length <= 0 ? 77 : peer_verifies_and_writes(descriptor, (size_t)length);
+	return length <= 0 ? 77 : peer_verifies_and_writes(token, (size_t)length);
 }
 
 static void both_ends_may_be_process_1(void **state)
@@ -693,11 +694,11 @@ static void both_ends_may_be_process_1(void **state)
 	skip_as_user(result);
 }
 
-static int peer_of_another_user(const void *descriptor, size_t length)
+static int peer_of_another_user(const void *token, size_t length)
 {
 	if (setresuid(65534, 65534, 65534))
 		return 77;
-	if (peer_open(descriptor, length) != -EACCES)
+	if (peer_open(token, length) != -EACCES)
 		return 1;
 	mrg_share_last_error(peer_share, &error);
 	return strstr(error.cause, "another user") ? 0 : 2;
@@ -717,7 +718,7 @@ static void another_user_is_refused(void **state)
 static void root_may_import_from_a_user(void **state)
 {
 	struct mrg_import *import;
-	char descriptor[512];
+	char token[512];
 	ssize_t length;
 	pid_t pid;
 	int ret;
@@ -734,8 +735,8 @@ static void root_may_import_from_a_user(void **state)
 		_exit(0);
 	}
 	close(gate[1]);
-	length = read(gate[0], descriptor, sizeof(descriptor));
-	ret = length > 0 ? mrg_share_import(owner, descriptor, (size_t)length, NULL, &import) : 0;
+	length = read(gate[0], token, sizeof(token));
+	ret = length > 0 ? mrg_share_import(owner, token, (size_t)length, NULL, &import) : 0;
 	if (length > 0 && !ret)
 		mrg_import_release(import);
 	kill(pid, SIGKILL);
@@ -763,8 +764,8 @@ static void files_that_could_end_a_peer_are_refused(void **state)
 	(void)state;
 	assert_int_equal(ftruncate(loose, 4 * PAGE), 0);
 	refused_memfd((struct mrg_memfd){ loose, 0, PAGE }, -EPERM, "SIGBUS");
-	refused_memfd((struct mrg_memfd){ null, 0, PAGE }, -EINVAL, "no memfd");
-	refused_memfd((struct mrg_memfd){ -1, 0, PAGE }, -EINVAL, "no memfd");
+	refused_memfd((struct mrg_memfd){ null, 0, PAGE }, -EINVAL, "not a memfd");
+	refused_memfd((struct mrg_memfd){ -1, 0, PAGE }, -EINVAL, "not a memfd");
 	refused_memfd((struct mrg_memfd){ fd, 0, 5 * PAGE }, -EINVAL, "16384");
 	refused_memfd((struct mrg_memfd){ fd, PAGE, 4 * PAGE }, -EINVAL, "within");
 	refused_memfd((struct mrg_memfd){ fd, ~0ull & ~4095, PAGE }, -EINVAL, "within");
@@ -775,26 +776,21 @@ static void files_that_could_end_a_peer_are_refused(void **state)
 	close(null);
 }
 
-static void descriptors_of_other_machines_are_refused(void **state)
+static void tokens_of_other_machines_are_refused(void **state)
 {
-	/* boot id: at 48 in the encoded form; the sum is made right again. */
+	/* The boot id is in the last 24 bytes; the sum is made right again. */
 	int fd = publish(2, PAGE);
-	uint32_t crc = ~0u;
+	uint32_t crc;
 	struct mrg_import *import;
-	const void *descriptor;
+	const void *token;
 	uint8_t copy[512];
-	size_t length = mrg_range_descriptor(range, &descriptor);
+	size_t length = mrg_range_token(range, &token);
 
 	(void)state;
-	memcpy(copy, descriptor, length);
-	copy[48] ^= 1;
+	memcpy(copy, token, length);
+	copy[length - 24] ^= 1;
 	memset(copy + 16, 0, 4);
-	for (size_t i = 0; i < length; i++) {
-		crc ^= copy[i];
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
-	}
-	crc = ~crc;
+	crc = (uint32_t)crc32_z(0, copy, length);
 	memcpy(copy + 16, &crc, 4);
 	assert_int_equal(mrg_share_import(owner, copy, length, NULL, &import), -EXDEV);
 	mrg_share_unpublish(range);
@@ -873,7 +869,7 @@ int main(void)
 		TEST(another_user_is_refused),
 		TEST(root_may_import_from_a_user),
 		TEST(files_that_could_end_a_peer_are_refused),
-		TEST(descriptors_of_other_machines_are_refused),
+		TEST(tokens_of_other_machines_are_refused),
 		TEST(gpu_memory_needs_a_gpu_handle),
 		TEST(options_that_are_not_known_are_refused),
 		TEST(a_directory_that_is_not_there_is_told),

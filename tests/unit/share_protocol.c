@@ -31,7 +31,7 @@
 
 static struct mrg_share *owner;
 static struct mrg_range *range;
-static struct share_descriptor desc;
+static struct share_token token;
 static struct mrg_error error;
 static int memfd;
 
@@ -84,8 +84,8 @@ static int begin(unsigned int timeout_ms)
 	assert_int_equal(mrg_share_open(&owner, &opts), 0);
 	assert_int_equal(mrg_share_publish_memfds(owner, fds, CHUNKS, &range), 0);
 	free(fds);
-	length = mrg_range_descriptor(range, &bytes);
-	assert_int_equal(share_decode(bytes, length, &desc, &error), 0);
+	length = mrg_range_token(range, &bytes);
+	assert_int_equal(share_token_decode(bytes, length, &token, &error), 0);
 	return 0;
 }
 
@@ -104,7 +104,7 @@ static int setup_patient(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	free(desc.runs);
+	free(token.runs);
 	mrg_share_unpublish(range);
 	mrg_share_close(owner);
 	close(memfd);
@@ -117,7 +117,7 @@ static int import_works(void)
 	struct mrg_import *import;
 	struct mrg_share *share;
 	const void *bytes;
-	size_t length = mrg_range_descriptor(range, &bytes);
+	size_t length = mrg_range_token(range, &bytes);
 	int ret;
 
 	assert_int_equal(mrg_share_open(&share, &opts), 0);
@@ -132,10 +132,10 @@ static int import_works(void)
 
 static int dial(void)
 {
-	struct share_address address = { .length = desc.name_length };
+	struct share_address address = { .length = token.name_length };
 	int fd;
 
-	memcpy(address.name, desc.name, sizeof(address.name));
+	memcpy(address.name, token.name, sizeof(address.name));
 	do {
 		fd = share_connect(&address);
 	} while (fd == -EAGAIN && !usleep(1000));
@@ -145,10 +145,10 @@ static int dial(void)
 
 static struct share_request request(uint32_t first, uint32_t batch)
 {
-	struct share_request r = { .generation = desc.generation, .first = first, .batch = batch };
+	struct share_request r = { .generation = token.generation, .first = first, .batch = batch };
 
 	share_head(&r.head, SHARE_REQUEST);
-	memcpy(r.token, desc.token, sizeof(r.token));
+	memcpy(r.secret, token.secret, sizeof(r.secret));
 	return r;
 }
 
@@ -183,7 +183,7 @@ static void tells(int fd, int code)
 	ssize_t length = hear(fd, &message, &count);
 
 	assert_true(length > 0);
-	assert_int_equal(share_check_message(&message, (size_t)length, false), SHARE_ERROR);
+	assert_int_equal(share_check_message(&message, (size_t)length, false, &error), SHARE_ERROR);
 	assert_int_equal(message.failure.code, code);
 	close(fd);
 }
@@ -209,13 +209,13 @@ static void garbage_ends_the_connection_and_nothing_else(void **state)
 	assert_int_equal(import_works(), 0);
 }
 
-static void a_wrong_token_is_refused(void **state)
+static void a_wrong_secret_is_refused(void **state)
 {
 	struct share_request r = request(0, 1);
 	int fd = dial();
 
 	(void)state;
-	r.token[15] ^= 1;
+	r.secret[15] ^= 1;
 	say(fd, &r, sizeof(r));
 	tells(fd, -ESTALE);
 	r = request(0, 1);
@@ -234,6 +234,28 @@ static void another_version_is_named(void **state)
 	r.head.version = 9;
 	say(fd, &r, sizeof(r));
 	tells(fd, -EPROTONOSUPPORT);
+}
+
+static void a_request_with_a_part_is_served_unless_the_part_must_be_understood(void **state)
+{
+	struct {
+		struct share_request request;
+		struct share_part part;
+	} message = { request(0, 8), { 9, 0 } };
+	union share_message answer;
+	size_t count;
+	int fd = dial();
+
+	(void)state;
+	say(fd, &message, sizeof(message));
+	assert_true(hear(fd, &answer, &count) > 0);
+	assert_int_equal(answer.head.type, SHARE_CHUNKS);
+	close(fd);
+	message.part.type |= SHARE_PART_MUST;
+	fd = dial();
+	say(fd, &message, sizeof(message));
+	tells(fd, -EPROTONOSUPPORT);
+	assert_int_equal(import_works(), 0);
 }
 
 static void a_request_past_the_end_is_refused(void **state)
@@ -376,7 +398,7 @@ static void *import_often(void *arg)
 {
 	struct mrg_import *import;
 	const void *bytes;
-	size_t length = mrg_range_descriptor(range, &bytes);
+	size_t length = mrg_range_token(range, &bytes);
 	int ret;
 
 	for (int i = 0; i < 20; i++) {
@@ -456,7 +478,7 @@ static void a_range_may_be_withdrawn_while_a_peer_fetches_it(void **state)
 		int ret;
 
 		assert_int_equal(mrg_share_publish_memfds(owner, fds, CHUNKS, &other), 0);
-		length = mrg_range_descriptor(other, &bytes);
+		length = mrg_range_token(other, &bytes);
 		memcpy(copy, bytes, length);
 		pthread_create(&thread, NULL, withdraw_soon, other);
 		ret = mrg_share_import(owner, copy, length, NULL, &import);
@@ -471,7 +493,7 @@ static void a_range_may_be_withdrawn_while_a_peer_fetches_it(void **state)
 /* ---- a server made by hand ---- */
 
 static int listener;
-static struct share_descriptor fake;
+static struct share_token fake;
 static struct share_run fake_run;
 
 typedef void (*act_t)(int fd);
@@ -514,13 +536,13 @@ static int import_from(act_t act)
 	fake_run = (struct share_run){ PAGE, 3 };
 	assert_int_equal(share_name(NULL, &address), 0);
 	listener = share_listen(&address);
-	fake = desc;
+	fake = token;
 	fake.runs = &fake_run;
 	fake.run_count = 1;
 	fake.length = 3 * PAGE;
 	memcpy(fake.name, address.name, sizeof(fake.name));
 	fake.name_length = address.length;
-	length = share_encode(&fake, &bytes);
+	length = share_token_encode(&fake, &bytes);
 	memcpy(&arg, &act, sizeof(arg));
 	fds = count_fds();
 	pthread_create(&thread, NULL, fake_thread, arg);
@@ -707,6 +729,18 @@ static void act_253_descriptors(int fd)
 	usleep(20000);
 }
 
+static void act_unknown_part(int fd)
+{
+	struct {
+		struct share_failure failure;
+		struct share_part part;
+	} message = { { .code = -ENOSPC }, { SHARE_PART_MUST | 9, 0 } };
+
+	share_head(&message.failure.head, SHARE_ERROR);
+	share_send(fd, &message, sizeof(message), NULL, 0);
+	usleep(20000);
+}
+
 static void act_refuse(int fd)
 {
 	struct share_failure f = { .code = -ENOSPC };
@@ -744,6 +778,7 @@ static void a_server_that_breaks_the_protocol_is_told_apart_and_nothing_leaks(vo
 		{ act_handle, -EPROTO },
 		{ act_junk, -EPROTO },
 		{ act_huge, -EPROTO },
+		{ act_unknown_part, -EPROTONOSUPPORT },
 		{ act_refuse, -ENOSPC },
 	};
 
@@ -809,8 +844,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_wait_of_any_length_fits_into_polls_int),
 		TEST(garbage_ends_the_connection_and_nothing_else),
-		TEST(a_wrong_token_is_refused),
+		TEST(a_wrong_secret_is_refused),
 		TEST(another_version_is_named),
+		TEST(a_request_with_a_part_is_served_unless_the_part_must_be_understood),
 		TEST(a_request_past_the_end_is_refused),
 		TEST(acknowledgements_of_nothing_are_refused),
 		TEST(descriptors_sent_to_the_server_are_closed),

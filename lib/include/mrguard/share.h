@@ -2,8 +2,8 @@
 /*
  * Buffers for other processes of this machine.  See mrg_share(3).
  *
- * The owner publishes a range and hands its descriptor, a string of bytes, to
- * a peer by any way it has.  The peer imports it: the same physical memory,
+ * The owner publishes a range and hands its token, a string of bytes, to a peer
+ * by any way it has.  The peer imports it: the same physical memory,
  * mapped in one piece.  GPU memory of the VMM interfaces goes chunk by chunk
  * as file descriptors, cudaMalloc() and hipMalloc() memory by IPC handle, host
  * memory as memfds, all by one protocol over a Unix socket that a thread of the
@@ -89,7 +89,7 @@ struct mrg_memfd {
  *
  * Memory that was published before and is the same still, gets the same
  * generation; memory that was freed and made again, at the same address or
- * another, gets a new one, and peers with the old descriptor are refused.
+ * another, gets a new one, and peers with the old token are refused.
  *
  * Return: 0, or
  * -EINVAL: no GPU handle, length 0
@@ -126,15 +126,15 @@ MRG_API int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_m
 MRG_API void mrg_share_unpublish(struct mrg_range *range);
 
 /**
- * mrg_range_descriptor() - the bytes for a peer
+ * mrg_range_token() - the bytes for a peer
  * @bytes: OUT; lives as long as @range
  *
- * They hold the token that opens the range: whoever has the uid and the token
- * can map it.
+ * They hold the secret that opens the range: a process with the owner's uid and
+ * the token can map it.
  *
  * Return: their number.
  */
-MRG_API size_t mrg_range_descriptor(const struct mrg_range *range, const void **bytes);
+MRG_API size_t mrg_range_token(const struct mrg_range *range, const void **bytes);
 /** mrg_range_generation() - see mrg_share_publish() */
 MRG_API uint64_t mrg_range_generation(const struct mrg_range *range);
 
@@ -156,7 +156,7 @@ struct mrg_import_opts {
 /**
  * mrg_share_import() - map a peer's range
  * @share: for GPU memory, opened with a GPU handle
- * @descriptor, @length: the bytes from the peer; checked, never trusted
+ * @token, @length: the bytes from the peer; checked, never trusted
  * @opts: NULL for defaults
  * @import: OUT, to be released with mrg_import_release()
  *
@@ -166,11 +166,12 @@ struct mrg_import_opts {
  *
  * Return: 0, or
  * -EINVAL: malformed options
- * -EBADMSG: no descriptor: foreign bytes, too short, or damaged
- * -EPROTONOSUPPORT: of a version or a kind that this library does not know
+ * -EBADMSG: no token: foreign bytes, too short, or damaged
+ * -EPROTONOSUPPORT: the token or the owner has a version, a kind or a part that
+ *	this release does not know
  * -EXDEV: of another machine (boot id)
  * -ESTALE: withdrawn, or the memory was freed and made again
- * -EACCES: the owner has another uid, or refused the token
+ * -EACCES: the owner has another uid, or refused the secret
  * -ENETUNREACH: the owner's socket has an abstract name in another network
  *	namespace: see MRGUARD_SHARE_DIR
  * -ENOENT: the owner's socket file is not visible here
@@ -184,7 +185,7 @@ struct mrg_import_opts {
  * -ENOTCONN: IPC memory needs a context on the device: see MRG_GPU_CONTEXT
  * -ENOMEM, -EIO, -ECHILD
  */
-MRG_API int mrg_share_import(struct mrg_share *share, const void *descriptor, size_t length,
+MRG_API int mrg_share_import(struct mrg_share *share, const void *token, size_t length,
 			     const struct mrg_import_opts *opts, struct mrg_import **import);
 /** mrg_import_address() - where the range's first byte is mapped here */
 MRG_API uint64_t mrg_import_address(const struct mrg_import *import);
