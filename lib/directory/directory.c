@@ -6,16 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "directory/directory.h"
-#include "base/error.h"
 #include "base/opts.h"
+#include "directory/directory.h"
 
 #define DEFAULT_PORT 6379
 #define TIMEOUT_MS 3000
 #define LEASE_MS 15000
 #define MAX_PREFIX 64
-#define VALUE_START "mrguard1 "
-#define VALUE_HEAD (sizeof(VALUE_START) - 1 + 20 + 1)
 
 /* ---- opening ---- */
 
@@ -110,7 +107,8 @@ static int greet(struct mrg_directory *directory)
 	if (ret)
 		return ret;
 	if (reply->type != REDIS_REPLY_STATUS)
-		ret = directory_fail(directory, -EPROTO, "", "the server is no Redis");
+		ret = directory_fail(directory, -EPROTO, "Name a Redis server.",
+				     "The server does not answer PING as Redis does.");
 	freeReplyObject(reply);
 	return ret;
 }
@@ -123,26 +121,29 @@ int mrg_directory_open(struct mrg_directory **out, const struct mrg_directory_op
 	int ret;
 
 	if (base_opts_copy(&o, sizeof(o), opts))
-		return base_error_set(error, -EINVAL, "check options", "",
-				      "the options are malformed");
+		return base_error_set(error, -EINVAL, "check options", BASE_OPTS_REMEDY,
+				      "The options are malformed.");
 	directory = calloc(1, sizeof(*directory));
 	if (!directory)
-		return base_error_set(error, -ENOMEM, "check options", "", "no memory");
+		return base_error_set(error, -ENOMEM, "check options", "Free memory.",
+				      "There is no memory for a handle.");
+	directory->error_owner = mrg_private_error_owner();
 	ret = set_up(directory, &o);
 	if (ret == -ENOMEM)
-		base_error_set(error, ret, "check options", "", "no memory");
+		directory_no_memory(directory);
 	else if (ret)
-		base_error_set(error, ret, "check options",
-			       "give HOST, HOST:PORT, [IPV6]:PORT or a path",
-			       "the server's address or the prefix is malformed");
+		directory_fail(directory, ret,
+			       "Give HOST, HOST:PORT, [IPV6]:PORT or a path, and as prefix up to "
+			       "64 visible ASCII characters without braces.",
+			       "The server's address or the prefix is malformed.");
 	else
 		ret = greet(directory);
 	if (!ret) {
 		*out = directory;
 		return 0;
 	}
-	if (directory->error.code && error)
-		*error = directory->error;
+	if (error)
+		mrg_private_error_read(directory->error_owner, error);
 	mrg_directory_close(directory);
 	return ret;
 }
@@ -167,50 +168,7 @@ void mrg_directory_close(struct mrg_directory *directory)
 
 int mrg_directory_last_error(const struct mrg_directory *directory, struct mrg_error *error)
 {
-	if (!directory->error.code)
-		return -ENODATA;
-	*error = directory->error;
-	return 0;
-}
-
-/* ---- values ---- */
-
-bool directory_good_name(const char *name)
-{
-	if (!*name || strlen(name) > MRG_DIRECTORY_MAX_NAME)
-		return false;
-	for (; *name; name++)
-		if (*name <= ' ' || *name > '~')
-			return false;
-	return true;
-}
-
-int directory_parse(const char *value, size_t length, struct mrg_directory_entry *entry)
-{
-	const size_t start = sizeof(VALUE_START) - 1;
-	char digits[21];
-
-	if (length < VALUE_HEAD || length - VALUE_HEAD > MRG_DIRECTORY_MAX_BYTES ||
-	    memcmp(value, VALUE_START, start) || value[VALUE_HEAD - 1] != ' ')
-		return -EBADMSG;
-	memcpy(digits, value + start, 20);
-	digits[20] = '\0';
-	errno = 0;
-	entry->generation = strtoull(digits, NULL, 10);
-	if (errno || strspn(digits, "0123456789") != 20)
-		return -EBADMSG;
-	entry->length = length - VALUE_HEAD;
-	entry->bytes = malloc(entry->length + 1);
-	if (!entry->bytes)
-		return -ENOMEM;
-	memcpy(entry->bytes, value + VALUE_HEAD, entry->length);
-	return 0;
-}
-
-void mrg_directory_entry_release(struct mrg_directory_entry *entry)
-{
-	free(entry->bytes);
-	memset(entry, 0, sizeof(*entry));
+	return mrg_private_error_read(directory->error_owner, error);
 }
 
 /* ---- scripts ---- */
@@ -271,8 +229,8 @@ static const char withdraw_script[] = SHOW
 
 static int bad_name(struct mrg_directory *directory)
 {
-	return directory_fail(directory, -EINVAL, "take visible ASCII, up to 128 bytes",
-			      "the name is none");
+	return directory_fail(directory, -EINVAL, "Use 1 to 128 characters of visible ASCII.",
+			      "The name is empty, too long, or not visible ASCII.");
 }
 
 int mrg_directory_claim(struct mrg_directory *directory, const char *name, uint64_t *generation)
@@ -295,7 +253,7 @@ int mrg_directory_claim(struct mrg_directory *directory, const char *name, uint6
 	if (reply->type == REDIS_REPLY_STRING)
 		*generation = strtoull(reply->str, NULL, 10);
 	else
-		ret = directory_fail(directory, -EPROTO, "", "the server gave no generation");
+		ret = directory_no_answer(directory);
 	freeReplyObject(reply);
 	return ret;
 }
@@ -332,11 +290,12 @@ static int change(struct mrg_directory *directory, const char *script, const cha
 	if (ret)
 		return ret;
 	if (reply->type != REDIS_REPLY_STRING)
-		ret = directory_fail(directory, -EPROTO, "", "the server's answer is none");
+		ret = directory_no_answer(directory);
 	else if (reply->len)
-		ret = directory_fail(directory, -ESTALE, "stop: another process has the name now",
-				     "%s was claimed with generation %s, and this one is %" PRIu64,
-				     name, reply->str, generation);
+		ret = directory_fail(
+			directory, -ESTALE, "Stop publishing: another process owns the name.",
+			"Name %s was claimed with generation %s, and this one is %" PRIu64 ".",
+			name, reply->str, generation);
 	freeReplyObject(reply);
 	return ret;
 }
@@ -344,22 +303,20 @@ static int change(struct mrg_directory *directory, const char *script, const cha
 int mrg_directory_publish(struct mrg_directory *directory, const char *name, uint64_t generation,
 			  const void *bytes, size_t length)
 {
+	size_t total;
 	char *value;
 	int ret;
 
 	if (!directory_good_name(name))
 		return bad_name(directory);
 	if (length > MRG_DIRECTORY_MAX_BYTES)
-		return directory_fail(directory, -EINVAL, "publish less",
-				      "%zu bytes are more than %u", length,
+		return directory_fail(directory, -EINVAL, "Publish fewer bytes.",
+				      "The entry has %zu bytes, and the limit is %u.", length,
 				      MRG_DIRECTORY_MAX_BYTES);
-	value = malloc(VALUE_HEAD + 1 + length);
+	value = directory_value(generation, bytes, length, &total);
 	if (!value)
-		return directory_fail(directory, -ENOMEM, "", "no memory for the entry");
-	snprintf(value, VALUE_HEAD + 1, VALUE_START "%020" PRIu64 " ", generation);
-	if (length)
-		memcpy(value + VALUE_HEAD, bytes, length);
-	ret = change(directory, publish_script, name, generation, value, VALUE_HEAD + length);
+		return directory_no_memory(directory);
+	ret = change(directory, publish_script, name, generation, value, total);
 	free(value);
 	return ret;
 }
@@ -378,25 +335,22 @@ static int take_entry(struct mrg_directory *directory, const char *name, const r
 	int ret;
 
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
-		return directory_fail(directory, -EPROTO, "", "the server's answer is none");
+		return directory_no_answer(directory);
 	if (reply->element[0]->type != REDIS_REPLY_STRING)
-		return directory_fail(directory, -ENOENT, "wait until it is published",
-				      "nobody publishes %s", name);
-	ret = directory_parse(reply->element[0]->str, (size_t)reply->element[0]->len, &found);
-	if (ret == -ENOMEM)
-		return directory_fail(directory, ret, "", "no memory for an entry");
+		return directory_fail(directory, -ENOENT, "Wait until it is published.",
+				      "Nobody publishes %s.", name);
+	ret = directory_parse(directory, name, reply->element[0]->str,
+			      (size_t)reply->element[0]->len, &found);
 	if (ret)
-		return directory_fail(directory, ret, "let nothing else write below the prefix",
-				      "what the server has for %s is no entry", name);
+		return ret;
 	if (found.generation < at_least) {
-		ret = directory_fail(directory, -ESTALE, "wait until its owner publishes again",
-				     "%s has generation %" PRIu64 " there, and %" PRIu64
-				     " is known",
-				     name, found.generation, at_least);
+		ret = directory_fail(directory, -ESTALE, "Wait until its owner publishes again.",
+				     "The server has generation %" PRIu64 " of %s, and %" PRIu64
+				     " is known.",
+				     found.generation, name, at_least);
 		mrg_directory_entry_release(&found);
 		return ret;
 	}
-	snprintf(found.name, sizeof(found.name), "%s", name);
 	if (reply->element[1]->integer > 0)
 		found.lease_ms = (uint64_t)reply->element[1]->integer;
 	*entry = found;

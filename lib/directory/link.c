@@ -5,14 +5,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "directory/directory.h"
-#include "base/error.h"
 
 int64_t directory_now(void)
 {
@@ -20,18 +18,6 @@ int64_t directory_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
-
-int directory_fail(struct mrg_directory *directory, int code, const char *remedy,
-		   const char *format, ...)
-{
-	char cause[sizeof(directory->error.cause)];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(cause, sizeof(cause), format, args);
-	va_end(args);
-	return base_error_set(&directory->error, code, DIRECTORY_STAGE, remedy, "%s", cause);
 }
 
 /* ---- words ---- */
@@ -84,9 +70,9 @@ static int code_of(int error)
 static int link_failed(struct mrg_directory *directory, int code, const char *what)
 {
 	return directory_fail(directory, code,
-			      "see whether the Redis server runs there, and answers",
-			      "%s port %d: %s: %s", server_name(directory), directory->port, what,
-			      strerror(-code));
+			      "Check that the Redis server runs there, and answers.",
+			      "Server %s, port %d, failed in %s: %s.", server_name(directory),
+			      directory->port, what, strerror(-code));
 }
 
 /* Redis' error replies begin with a word. */
@@ -115,13 +101,13 @@ static int refused(struct mrg_directory *directory, const redisReply *reply)
 {
 	int code = code_of_reply(reply->str);
 
-	return directory_fail(directory, code,
-			      code == -EACCES ?
-				      "give the right password, and the right to run scripts" :
-			      code == -EAGAIN ? "try again later" :
-						"",
-			      "%s port %d: the server says: %.120s", server_name(directory),
-			      directory->port, reply->str);
+	return directory_fail(
+		directory, code,
+		code == -EACCES ? "Give the right password, and permission to run scripts." :
+		code == -EAGAIN ? "Try again later." :
+				  "Use Redis, version 5 or newer, with scripts allowed.",
+		"Server %s, port %d, refuses: %.120s.", server_name(directory), directory->port,
+		reply->str);
 }
 
 static void drop(redisContext **context)
@@ -277,7 +263,7 @@ static int connect_to(struct mrg_directory *directory, redisContext **out, int64
 			  redisConnectWithTimeout(directory->host, directory->port, limit);
 	error = errno;
 	if (!context)
-		return directory_fail(directory, -ENOMEM, "", "no memory to connect");
+		return directory_no_memory(directory);
 	if (context->err) {
 		ret = link_failed(directory,
 				  context->err == REDIS_ERR_IO ? code_of(error) : -EHOSTUNREACH,

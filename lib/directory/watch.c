@@ -196,18 +196,17 @@ static int take_one(struct watching *in, redisReply *const *field)
 		return 0;
 	known = known_of(in->directory, field[0]->str);
 	if (!known)
-		return directory_fail(in->directory, -ENOMEM, "", "no memory for a name");
+		return directory_no_memory(in->directory);
 	if (field[1]->type != REDIS_REPLY_STRING) {
 		if (!known->in_doubt)
 			tell_gone(in, known);
 		return 0;
 	}
-	ret = directory_parse(field[1]->str, (size_t)field[1]->len, &entry);
+	/* What cannot be read is as good as not there, until it is written anew. */
+	ret = directory_parse(in->directory, known->name, field[1]->str, (size_t)field[1]->len,
+			      &entry);
 	if (ret)
-		return ret == -ENOMEM ?
-			       directory_fail(in->directory, ret, "", "no memory for an entry") :
-			       0;
-	memcpy(entry.name, known->name, sizeof(entry.name));
+		return ret == -ENOMEM ? ret : 0;
 	entry.lease_ms = field[2]->integer > 0 ? (uint64_t)field[2]->integer : 0;
 	tell_entry(in, known, &entry);
 	free(entry.bytes);
@@ -230,7 +229,7 @@ static int take_answer(struct watching *in, const redisReply *reply)
 	int ret = 0;
 
 	if (!is_answer(reply))
-		return directory_fail(directory, -EPROTO, "", "the server's answer is none");
+		return directory_no_answer(directory);
 	check_epoch(directory, reply->element[0]->str);
 	for (size_t i = 4; i + 2 < reply->elements && !ret; i += 3)
 		ret = take_one(in, &reply->element[i]);

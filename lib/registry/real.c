@@ -8,14 +8,6 @@
 #include "private/private.h"
 #include "registry/real.h"
 
-int registry_gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
-{
-	if (registry->gpu && !mrg_gpu_last_error(registry->gpu, error))
-		return error->code = code;
-	return base_error_set(error, code, "classify memory", "",
-			      "The memory's kind is not known: %s.", strerror(-code));
-}
-
 static int share_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
 {
 	if (!mrg_share_last_error(registry->share, error))

@@ -5,10 +5,7 @@
 
 #include "registry/registry.h"
 
-/** registry_gpu_failure() - what mrg_gpu_last_error() has kept, else the code's words */
-int registry_gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error);
-
-/* registry_verbs.c */
+/* verbs.c */
 int registry_verbs_device(struct mrg_registry *registry, struct registry_device *device);
 int registry_verbs_add(struct mrg_registry *registry, struct registry_request *request,
 		       size_t device, void **entry, struct mrg_error *error);

@@ -32,6 +32,14 @@ int registry_verbs_device(struct mrg_registry *registry, struct registry_device 
 	return 0;
 }
 
+static int gpu_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
+{
+	if (registry->gpu && !mrg_gpu_last_error(registry->gpu, error))
+		return error->code = code;
+	return base_error_set(error, code, "classify memory", "",
+			      "The memory's kind is not known: %s.", strerror(-code));
+}
+
 /* What region has kept, and of which device it is. */
 static int region_failure(const struct mrg_registry *registry, size_t device, int code,
 			  struct mrg_error *error)
@@ -145,7 +153,7 @@ int registry_verbs_add(struct mrg_registry *registry, struct registry_request *r
 	int ret = export_once(registry, request);
 
 	if (ret)
-		return registry_gpu_failure(registry, ret, error);
+		return gpu_failure(registry, ret, error);
 	entry = make_entry(request->exported ? request->export.count : 1);
 	if (!entry)
 		return base_error_set(error, -ENOMEM, "register memory", "Free memory.",

@@ -70,8 +70,8 @@ static int take_demanded(const struct choosing *in, struct mrg_gid_choice *choic
 	ret = parse_demand(value, in->device, &index);
 	if (ret)
 		return base_error_set(in->error, ret, STAGE,
-				      "set it to an index, or to DEVICE=INDEX with commas",
-				      VARIABLE "=%s is malformed", value);
+				      "Set it to an index, or to DEVICE=INDEX pairs with commas.",
+				      VARIABLE "=%s is malformed.", value);
 	if (index < 0)
 		return 0;
 	for (size_t i = 0; i < in->count; i++)
@@ -81,9 +81,9 @@ static int take_demanded(const struct choosing *in, struct mrg_gid_choice *choic
 			return 1;
 		}
 	return base_error_set(in->error, -EINVAL, STAGE,
-			      "name an index that show_gids lists, or unset it",
-			      VARIABLE "=%s: %s port %u has no GID at index %d", value, in->device,
-			      in->port, index);
+			      "Name an index that show_gids lists, or unset the variable.",
+			      VARIABLE "=%s: port %u of %s has no GID at index %d.", value,
+			      in->port, in->device, index);
 }
 
 /* ---- routes ---- */
@@ -230,9 +230,9 @@ static bool take_first(const struct choosing *in, struct mrg_gid_choice *choice)
 static int no_gid(const struct choosing *in)
 {
 	return base_error_set(in->error, -ENODATA, STAGE,
-			      "give the NIC's netdev an address, or see whether the port is up",
-			      "the GID table of %s port %u has no usable entry%s", in->device,
-			      in->port,
+			      "Give the NIC's netdev an address, and check that the port is up.",
+			      "The GID table of port %u of %s has no usable entry%s.", in->port,
+			      in->device,
 			      in->flags & MRG_GID_V1 ? " of RoCEv1" :
 			      in->flags & MRG_GID_V2 ? " of RoCEv2" :
 						       "");
@@ -244,14 +244,14 @@ static int no_route(struct choosing *in)
 
 	if (in->broken)
 		return base_error_set(in->error, in->broken, STAGE,
-				      "open the facts anew, and try again",
-				      "the kernel cannot be asked for the route to %s: %s",
+				      "Open the facts anew, and try again.",
+				      "The kernel cannot be asked for the route to %s: %s.",
 				      mrg_gid_text(in->peers[0], peer), strerror(-in->broken));
 	if (!in->why[0])
 		does_not_reach(in, "its %zu GIDs have no address of the same kind", in->count);
 	return base_error_set(in->error, -ENETUNREACH, STAGE,
-			      "take a NIC that the peer's address is routed by, or mend the route",
-			      "%s port %u does not reach %s: %s", in->device, in->port,
+			      "Use a NIC that the peer's address is routed by, or mend the route.",
+			      "Port %u of %s does not reach %s: %s.", in->port, in->device,
 			      mrg_gid_text(in->peers[0], peer), in->why);
 }
 
@@ -298,14 +298,18 @@ int mrg_gid_choose(struct mrg_gid_facts *facts, const char *device, unsigned int
 
 	if (base_opts_copy(&o, sizeof(o), opts) || o.reserved || o.flags & ~known ||
 	    (o.flags & MRG_GID_V1 && o.flags & MRG_GID_V2))
-		return base_error_set(error, -EINVAL, STAGE, "", "the options are malformed");
+		return base_error_set(error, -EINVAL, STAGE, BASE_OPTS_REMEDY,
+				      "The options are malformed.");
 	in.flags = o.flags;
 	count = mrg_gid_list(facts, device, port, &in.entries);
 	if (count == -ENOMEM)
-		return base_error_set(error, -ENOMEM, STAGE, "", "no memory for the GID table");
+		return base_error_set(error, -ENOMEM, STAGE, "Free memory.",
+				      "There is no memory for the GID table.");
 	if (count < 0)
-		return base_error_set(error, (int)count, STAGE, "see `ibv_devices'",
-				      "there is no device %s with a port %u", device, port);
+		return base_error_set(
+			error, (int)count, STAGE,
+			"Name a device that ibv_devices lists, and a port that it has.",
+			"There is no device %s with a port %u.", device, port);
 	in.count = (size_t)count;
 	ret = choose(&in, &made);
 	if (!ret)

@@ -104,13 +104,14 @@ static int order_of_env(struct question *q, struct mrg_error *error)
 		return 0;
 	copy = strdup(value);
 	if (!copy)
-		return base_error_set(error, -ENOMEM, "read environment", "", "no memory");
+		return base_error_set(error, -ENOMEM, "read environment", "Free memory.",
+				      "There is no memory for " VARIABLE ".");
 	for (word = strtok_r(copy, ", ", &rest); word && !ret; word = strtok_r(NULL, ", ", &rest)) {
 		ret = take_word(q, word, &names);
 		if (ret)
 			base_error_set(error, ret, "read environment",
-				       "name protocols as mrg_protocol_name() does, with commas",
-				       VARIABLE "=%s: \"%s\" is no protocol", value, word);
+				       "Name protocols as mrg_protocol_name() does, with commas.",
+				       VARIABLE "=%s: \"%s\" is no protocol.", value, word);
 	}
 	free(copy);
 	return ret;
@@ -124,8 +125,8 @@ static int ask(struct question *q, const struct mrg_descriptor *local,
 	q->local = local;
 	q->remote = remote;
 	if (base_opts_copy(&q->opts, sizeof(q->opts), opts) || order_of_opts(q))
-		return base_error_set(error, -EINVAL, "check options", "",
-				      "the options are malformed");
+		return base_error_set(error, -EINVAL, "check options", BASE_OPTS_REMEDY,
+				      "The options are malformed.");
 	if (!q->opts.stripe_bytes)
 		q->opts.stripe_bytes = STRIPE_BYTES;
 	return order_of_env(q, error);
@@ -159,7 +160,9 @@ static int probe(const struct question *q, enum mrg_protocol protocol, uint32_t 
 	ret = q->opts.probe(q->opts.probe_arg, protocol, q->local, local, q->remote, remote, &why);
 	if (!ret)
 		return 0;
-	return because(reason, ret, "%s", why.cause[0] ? why.cause : strerror(-ret));
+	if (why.cause[0])
+		return because(reason, ret, "%s", why.cause);
+	return because(reason, ret, "The probe failed: %s.", strerror(-ret));
 }
 
 static int judge_share(const struct question *q, enum mrg_protocol protocol, struct mrg_path *path,
@@ -169,18 +172,20 @@ static int judge_share(const struct question *q, enum mrg_protocol protocol, str
 	int ret;
 
 	if (!share)
-		return because(reason, -ENOPROTOOPT, "the peer has not registered it for %s",
+		return because(reason, -ENOPROTOOPT,
+			       "The peer has not registered the buffer for %s.",
 			       mrg_protocol_name(protocol));
 	if (!same_machine(q))
 		return because(reason, -EXDEV,
-			       "%s and %s are not known to be one machine: boot ids %08x and %08x",
+			       "Hosts %s and %s are not known to be one machine: "
+			       "their boot ids are %08x and %08x.",
 			       q->local->host, q->remote->host, boot_start(q->local),
 			       boot_start(q->remote));
 	path->share = (uint32_t)(share - q->remote->shares);
 	ret = probe(q, protocol, 0, path->share, reason);
 	if (ret)
 		return ret;
-	return because(reason, 0, "one machine, and the peer shares it");
+	return because(reason, 0, "Both sides are on one machine, and the peer shares the buffer.");
 }
 
 /* ---- verbs ---- */
@@ -193,11 +198,11 @@ static int judge_pair(const struct question *q, uint32_t local, uint32_t remote,
 
 	if (mine->link_layer != theirs->link_layer)
 		return because(reason, -EPROTONOSUPPORT,
-			       "%s and the peer's %s are not of one link layer", mine->name,
+			       "Device %s and the peer's %s are not of one link layer.", mine->name,
 			       theirs->name);
 	if (!(theirs->access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)))
 		return because(reason, -EACCES,
-			       "the peer's MRs on %s allow neither remote read nor write",
+			       "The peer's MRs on %s allow neither remote read nor write.",
 			       theirs->name);
 	return probe(q, MRG_PROTO_VERBS, local, remote, reason);
 }
@@ -241,12 +246,14 @@ static int judge_rails(const struct question *q, struct mrg_path *path,
 
 	if (!count)
 		return because(reason, -ENODEV,
-			       "no local device is near, by the list that was given");
+			       "The list of near devices is empty: no local device is near.");
 	for (uint32_t i = 0; i < count && path->rail_count < MRG_PATH_MAX_RAILS; i++) {
 		uint32_t local = nth_near(q, i);
 
 		if (local >= q->local->device_count)
-			return because(reason, -EINVAL, "there is no local device %u", local);
+			return because(reason, -EINVAL,
+				       "The list of near devices names device %u of %zu.", local,
+				       q->local->device_count);
 		remote = pick_remote(q, local, taken, reason);
 		if (remote < 0)
 			continue;
@@ -265,14 +272,14 @@ static int judge_verbs(const struct question *q, struct mrg_path *path,
 	int ret;
 
 	if (!q->remote->device_count || !q->local->device_count)
-		return because(reason, -ENOPROTOOPT, "%s buffer is not registered for verbs",
-			       q->remote->device_count ? "the own" : "the peer's");
+		return because(reason, -ENOPROTOOPT, "%s buffer is not registered for verbs.",
+			       q->remote->device_count ? "The local" : "The peer's");
 	ret = judge_rails(q, path, reason);
 	if (ret)
 		return ret;
-	return because(reason, 0, "%s to the peer's %s%s", q->local->devices[first->local].name,
-		       q->remote->devices[first->remote].name,
-		       path->rail_count > 1 ? ", and further rails" : "");
+	return because(reason, 0, "Device %s reaches the peer's %s%s.",
+		       q->local->devices[first->local].name, q->remote->devices[first->remote].name,
+		       path->rail_count > 1 ? ", and there are further rails" : "");
 }
 
 /* ---- the choice ---- */
@@ -284,8 +291,9 @@ static int judge(const struct question *q, enum mrg_protocol protocol, struct mr
 	memset(reason, 0, sizeof(*reason));
 	path->protocol = reason->protocol = protocol;
 	if (!is_listed(q, protocol) || q->excluded & MRG_PROTO_BIT(protocol))
-		return because(reason, -EPERM, "excluded by %s",
-			       q->excluded & MRG_PROTO_BIT(protocol) ? VARIABLE : "the order");
+		return because(reason, -EPERM, "The protocol is excluded by %s.",
+			       q->excluded & MRG_PROTO_BIT(protocol) ? VARIABLE :
+								       "the order of the options");
 	if (protocol == MRG_PROTO_VERBS)
 		return judge_verbs(q, path, reason);
 	return judge_share(q, protocol, path, reason);
@@ -322,8 +330,8 @@ ssize_t mrg_explain_path(const struct mrg_descriptor *local, const struct mrg_de
 static int no_way(const struct mrg_descriptor *remote, const char *reasons, struct mrg_error *error)
 {
 	return base_error_set(error, -EHOSTUNREACH, "choose path",
-			      "register the buffer for a protocol that both sides have",
-			      "no way to the buffer of %s: %s", remote->host, reasons);
+			      "Register the buffer for a protocol that both sides have.",
+			      "No way leads to the buffer of %s.%s", remote->host, reasons);
 }
 
 int mrg_path_choose(const struct mrg_descriptor *local, const struct mrg_descriptor *remote,
@@ -346,11 +354,11 @@ int mrg_path_choose(const struct mrg_descriptor *local, const struct mrg_descrip
 		}
 		if (reason.code == -ENOPROTOOPT && q.order[i] != MRG_PROTO_VERBS)
 			continue;
-		length += (size_t)snprintf(reasons + length, sizeof(reasons) - length, "%s%s: %s",
-					   length ? "; " : "", mrg_protocol_name(q.order[i]),
+		length += (size_t)snprintf(reasons + length, sizeof(reasons) - length,
+					   " For %s: %s", mrg_protocol_name(q.order[i]),
 					   reason.why);
 		if (length >= sizeof(reasons))
 			length = sizeof(reasons) - 1;
 	}
-	return no_way(remote, length ? reasons : "all protocols are excluded", error);
+	return no_way(remote, length ? reasons : " All protocols are excluded.", error);
 }

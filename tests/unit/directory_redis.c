@@ -299,11 +299,44 @@ static void a_generation_is_twenty_digits(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		snprintf(words, sizeof(words), "SET {mrguard}:entry:a \"mrguard1 %s x\"\r\n",
+		snprintf(words, sizeof(words), "SET {mrguard}:entry:a \"mrguard2 %s\\nx\"\r\n",
 			 wrong[i]);
 		tell_server(words);
 		assert_int_equal(mrg_directory_find(directory, "a", 0, &entry), -EBADMSG);
 	}
+	mrg_directory_close(directory);
+}
+
+static void set_entry_a(const char *value)
+{
+	char words[192];
+
+	snprintf(words, sizeof(words), "SET {mrguard}:entry:a \"%s\"\r\n", value);
+	tell_server(words);
+}
+
+static void unknown_fields_are_skipped_or_refused_by_their_first_letter(void **state)
+{
+	struct mrg_directory *directory = open_with_lease(0);
+	struct mrg_directory_entry entry;
+
+	(void)state;
+	set_entry_a("mrguard2 00000000000000000007 zone=a rack\\nx");
+	assert_int_equal(mrg_directory_find(directory, "a", 0, &entry), 0);
+	assert_int_equal(entry.generation, 7);
+	assert_int_equal(entry.length, 1);
+	assert_int_equal(entry.bytes[0], 'x');
+	mrg_directory_entry_release(&entry);
+	set_entry_a("mrguard2 00000000000000000007 zone=a Cipher=b\\nx");
+	assert_int_equal(mrg_directory_find(directory, "a", 0, &entry), -EPROTONOSUPPORT);
+	assert_int_equal(mrg_directory_last_error(directory, &error), 0);
+	assert_non_null(strstr(error.cause, "Cipher=b"));
+	set_entry_a("mrguard3 anything\\nx");
+	assert_int_equal(mrg_directory_find(directory, "a", 0, &entry), -EPROTONOSUPPORT);
+	assert_int_equal(mrg_directory_last_error(directory, &error), 0);
+	assert_non_null(strstr(error.cause, "version 3"));
+	set_entry_a("mrguard2 00000000000000000007");
+	assert_int_equal(mrg_directory_find(directory, "a", 0, &entry), -EBADMSG);
 	mrg_directory_close(directory);
 }
 
@@ -579,6 +612,7 @@ int main(void)
 		WITH_SERVER(what_is_no_string_spoils_its_own_name_alone),
 		WITH_SERVER(a_lease_that_ends_before_its_entry_expires_is_told),
 		WITH_SERVER(a_generation_is_twenty_digits),
+		WITH_SERVER(unknown_fields_are_skipped_or_refused_by_their_first_letter),
 		WITH_SERVER(nobody_there_is_told_at_once),
 		WITH_SERVER(a_restarted_server_is_used_again_and_fences_still),
 		WITH_SERVER(a_claim_after_a_loss_of_data_is_above_all_before),

@@ -305,7 +305,7 @@ static void what_is_not_there_is_told(void **state)
 	says("mlx5_9");
 	assert_int_equal(index_for("../../etc", NULL), -ENODEV);
 	assert_int_equal(index_for("mlx5_0", NULL), -ENODATA);
-	says("mlx5_0 port 1");
+	says("port 1 of mlx5_0");
 	assert_int_equal(choose_of("mlx5_0", NULL, 0, MRG_GID_V1 | MRG_GID_V2, &choice), -EINVAL);
 }
 

@@ -106,7 +106,7 @@ static int probe(void *arg, enum mrg_protocol protocol, const struct mrg_descrip
 {
 	(void)arg, (void)mine, (void)theirs, (void)index, (void)other;
 	probed |= MRG_PROTO_BIT(protocol);
-	strcpy(why->cause, "the probe says no");
+	strcpy(why->cause, "The probe says no.");
 	return probe_answers[protocol];
 }
 

@@ -67,8 +67,8 @@ MRG_API int mrg_directory_open(struct mrg_directory **directory,
  *  lease ends. */
 MRG_API void mrg_directory_close(struct mrg_directory *directory);
 
-/** mrg_directory_last_error() - why the last failed call on it failed.
- *  Return: 0; -ENODATA. */
+/** mrg_directory_last_error() - why the calling thread's last failed call
+ *  failed.  Return: 0; -ENODATA. */
 MRG_API int mrg_directory_last_error(const struct mrg_directory *directory,
 				     struct mrg_error *error);
 
@@ -105,6 +105,7 @@ MRG_API int mrg_directory_withdraw(struct mrg_directory *directory, const char *
  * struct mrg_directory_entry - what is told of a name
  * @lease_ms:	left of its lease
  * @bytes, @length: the publisher's
+ * @reserved:	0
  */
 struct mrg_directory_entry {
 	char name[MRG_DIRECTORY_MAX_NAME + 1];
@@ -112,6 +113,7 @@ struct mrg_directory_entry {
 	uint64_t lease_ms;
 	uint8_t *bytes;
 	size_t length;
+	uint64_t reserved[2];
 };
 
 /**
@@ -121,8 +123,9 @@ struct mrg_directory_entry {
  * @entry: OUT, to be released with mrg_directory_entry_release()
  *
  * Return: 0; -ENOENT (not published, or its lease has ended); -ESTALE (older
- * than @at_least); -EBADMSG (what lies there is not of mrguard); or as
- * mrg_directory_open().
+ * than @at_least); -EBADMSG (what lies there is not of mrguard);
+ * -EPROTONOSUPPORT (of another version, or with a field that this library must not
+ * skip: see mrg_directory(3)); or as mrg_directory_open().
  */
 MRG_API int mrg_directory_find(struct mrg_directory *directory, const char *name, uint64_t at_least,
 			       struct mrg_directory_entry *entry);
@@ -154,7 +157,8 @@ typedef void (*mrg_directory_watcher)(void *arg, enum mrg_directory_what what,
  *	that there is
  *
  * A generation never goes back for a watcher: older entries are passed over.
- * After an error, call it again: what changed in between is told then.
+ * Entries that mrg_directory_find() would refuse as -EBADMSG or -EPROTONOSUPPORT are
+ * passed over.  After an error, call it again: what changed in between is told then.
  *
  * Return: the number of changes, 0 where @wait_ms passed without; or as
  * mrg_directory_open(), after at most @wait_ms and the timeout.
