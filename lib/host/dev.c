@@ -266,7 +266,7 @@ int mrg_dev_layout(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *impor
 	struct pages p = { 0 };
 	int tries, ret;
 
-	if (flags & ~MRG_LAYOUT_COALESCE)
+	if (flags & ~MRG_LAYOUT_COALESCE || importer->reserved)
 		return -EINVAL;
 	ret = make_room(&p, FIRST_RUNS);
 	if (ret)
@@ -411,6 +411,8 @@ ssize_t mrg_dev_dmabuf_blocks(struct mrg_dev *dev, int fd, const struct mrg_pci_
 		.start = start,
 	};
 
+	if (importer->reserved)
+		return -EINVAL;
 	return ask_blocks(dev, &req, addrs, addrs_cap, out);
 }
 

@@ -47,14 +47,21 @@ int mrg_vma_forecast(const struct mrg_vma_sample *samples, size_t count, uint64_
 {
 	struct line line;
 	uint64_t last;
-	int ret = fit(samples, count, &line);
+	int ret;
+
+	for (size_t i = 0; i < count; i++)
+		if (samples[i].reserved[0] || samples[i].reserved[1])
+			return -EINVAL;
+	ret = fit(samples, count, &line);
 
 	if (ret)
 		return ret;
 	last = samples[count - 1].count;
-	out->per_minute = line.slope;
-	out->rising = line.slope > 0 &&
-		      line.slope * line.slope > SIGNIFICANT * SIGNIFICANT * line.slope_error2;
+	*out = (struct mrg_vma_forecast){
+		.per_minute = line.slope,
+		.rising = line.slope > 0 &&
+			  line.slope * line.slope > SIGNIFICANT * SIGNIFICANT * line.slope_error2,
+	};
 	if (last >= limit)
 		out->seconds_left = 0;
 	else if (!out->rising)

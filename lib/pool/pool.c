@@ -37,7 +37,9 @@ static int open_source(struct mrg_pool *pool, const struct mrg_pool_source *give
 {
 	if (given) {
 		pool->source = *given;
-		return given->get && given->put ? 0 : -EINVAL;
+		return given->get && given->put && !given->reserved[0] && !given->reserved[1] ?
+			       0 :
+			       -EINVAL;
 	}
 	pool->source = pool_arena_source;
 	pool->source.arg = &pool->arena;

@@ -48,9 +48,12 @@ static void give_out(struct mrg_pool *pool, struct pool_slab *slab)
 /* @slab keeps its handle where it could not be deregistered. */
 static int reg(struct mrg_pool *pool, struct pool_slab *slab)
 {
-	int ret = pool->backend.reg(pool->backend.arg, &slab->memory, pool->sizes[slab->class],
-				    &slab->handle);
+	const struct mrg_pool_memory *memory = &slab->memory;
+	int ret;
 
+	if (memory->reserved0 || memory->reserved[0] || memory->reserved[1])
+		return -EINVAL;
+	ret = pool->backend.reg(pool->backend.arg, memory, pool->sizes[slab->class], &slab->handle);
 	if (ret)
 		return ret;
 	cut(pool, slab);

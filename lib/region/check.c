@@ -86,6 +86,8 @@ int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr, uint64_t *off
 {
 	uint64_t sum;
 
+	if (buf->reserved0 || buf->reserved[0] || buf->reserved[1])
+		return -EINVAL;
 	if (addr < buf->base || __builtin_add_overflow(addr - buf->base, buf->offset, &sum))
 		return -ERANGE;
 	*offset = sum;
@@ -138,7 +140,12 @@ int region_check_dmabuf(struct region_request *req, const struct mrg_dmabuf *buf
 {
 	int ret;
 
-	if (mrg_dmabuf_offset(buf, req->addr, &req->offset))
+	ret = mrg_dmabuf_offset(buf, req->addr, &req->offset);
+	if (ret == -EINVAL)
+		return base_fail(req->ctx->error_owner, ret, "check options",
+				 "Zero the structure before its fields are set.",
+				 "A reserved word of struct mrg_dmabuf is not zero.");
+	if (ret)
 		return base_fail(req->ctx->error_owner, -ERANGE, "check range",
 				 "Give the base of the allocation that was exported.",
 				 "Address 0x%" PRIx64 " lies below the base 0x%" PRIx64

@@ -291,6 +291,7 @@ static void buffers_that_two_mrs_would_share_are_left_out(void **state)
 struct bank {
 	int out;
 	int fd;
+	uint64_t reserved;
 };
 
 static int bank_get(void *arg, size_t align, struct mrg_pool_memory *memory)
@@ -302,6 +303,7 @@ static int bank_get(void *arg, size_t align, struct mrg_pool_memory *memory)
 		return -ENOMEM;
 	memory->dmabuf_fd = bank->fd;
 	memory->handle = bank;
+	memory->reserved[0] = bank->reserved;
 	bank->out++;
 	return 0;
 }
@@ -318,7 +320,7 @@ static void bank_put(void *arg, struct mrg_pool_memory *memory)
 static void memory_can_come_from_the_callers_allocator(void **state)
 {
 	struct bank bank = { .fd = 77 };
-	const struct mrg_pool_source source = { bank_get, bank_put, &bank };
+	const struct mrg_pool_source source = { .get = bank_get, .put = bank_put, .arg = &bank };
 	struct mrg_pool *pool =
 		pool_of((struct mrg_pool_opts){ .limit = 64 * MIB, .source = &source });
 
@@ -335,7 +337,7 @@ static void memory_can_come_from_the_callers_allocator(void **state)
 static void a_registration_that_fails_gives_the_callers_memory_back(void **state)
 {
 	struct bank bank = { .fd = -1 };
-	const struct mrg_pool_source source = { bank_get, bank_put, &bank };
+	const struct mrg_pool_source source = { .get = bank_get, .put = bank_put, .arg = &bank };
 	struct mrg_pool *pool = pool_of((struct mrg_pool_opts){ .source = &source });
 	const struct mrg_buf *buf;
 
@@ -343,13 +345,17 @@ static void a_registration_that_fails_gives_the_callers_memory_back(void **state
 	fake.fail_reg = -EIO;
 	assert_int_equal(mrg_pool_get(pool, 4096, &buf), -EIO);
 	assert_int_equal(bank.out, 0);
+	fake.fail_reg = 0;
+	bank.reserved = 1;
+	assert_int_equal(mrg_pool_get(pool, 4096, &buf), -EINVAL);
+	assert_int_equal(bank.out, 0);
 	pool_done(pool);
 }
 
 static void memory_that_stays_registered_is_not_given_back(void **state)
 {
 	struct bank bank = { .fd = -1 };
-	const struct mrg_pool_source source = { bank_get, bank_put, &bank };
+	const struct mrg_pool_source source = { .get = bank_get, .put = bank_put, .arg = &bank };
 	struct mrg_pool *pool =
 		pool_of((struct mrg_pool_opts){ .source = &source, .limit = 64 * MIB });
 	const struct mrg_buf *buf;
@@ -372,6 +378,9 @@ static void memory_that_stays_registered_is_not_given_back(void **state)
 static void malformed_options_and_lengths_are_refused(void **state)
 {
 	static const struct mrg_pool_source no_put = { .get = bank_get };
+	static const struct mrg_pool_source newer = { .get = bank_get,
+						      .put = bank_put,
+						      .reserved = { 0, 1 } };
 	const struct mrg_pool_opts bad[] = {
 		{ .flags = 1 },
 		{ .reserved = 1 },
@@ -381,6 +390,7 @@ static void malformed_options_and_lengths_are_refused(void **state)
 		{ .limit = 4 * MIB, .max_size = 8 * MIB },
 		{ .limit = 1ull << 61 },
 		{ .source = &no_put },
+		{ .source = &newer },
 	};
 	struct mrg_pool *pool;
 	const struct mrg_buf *buf;

@@ -130,6 +130,9 @@ static void interior_address_gets_its_own_offset(void **state)
 	assert_int_equal(mrg_dmabuf_offset(&buf, pool + 0x12000, &offset), 0);
 	assert_int_equal(offset, 0x13000);
 	assert_int_equal(mrg_dmabuf_offset(&buf, pool - 1, &offset), -ERANGE);
+	buf.reserved[1] = 1;
+	assert_int_equal(mrg_dmabuf_offset(&buf, pool + 0x12000, &offset), -EINVAL);
+	buf.reserved[1] = 0;
 	buf.offset = UINT64_MAX - 0x1000;
 	assert_int_equal(mrg_dmabuf_offset(&buf, pool + 0x12000, &offset), -ERANGE);
 	assert_int_equal(offset, 0x13000);

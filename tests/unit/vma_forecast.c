@@ -67,7 +67,7 @@ static void scatter_is_not_taken_for_a_rise(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 8; i++)
-		samples[i] = (struct mrg_vma_sample){ i * MINUTE, counts[i] };
+		samples[i] = (struct mrg_vma_sample){ .ns = i * MINUTE, .count = counts[i] };
 	assert_int_equal(mrg_vma_forecast(samples, 8, LIMIT, &forecast), 0);
 	assert_false(forecast.rising);
 	assert_true(forecast.seconds_left < 0);
@@ -75,7 +75,7 @@ static void scatter_is_not_taken_for_a_rise(void **state)
 
 static void a_count_at_the_limit_has_no_time_left(void **state)
 {
-	struct mrg_vma_sample samples[] = { { 0, 65000 }, { MINUTE, LIMIT } };
+	struct mrg_vma_sample samples[] = { { .count = 65000 }, { .ns = MINUTE, .count = LIMIT } };
 	struct mrg_vma_forecast forecast;
 
 	(void)state;
@@ -85,13 +85,15 @@ static void a_count_at_the_limit_has_no_time_left(void **state)
 
 static void one_sample_tells_nothing(void **state)
 {
-	struct mrg_vma_sample samples[] = { { 7, 1 }, { 7, 2 } };
+	struct mrg_vma_sample samples[] = { { .ns = 7, .count = 1 }, { .ns = 7, .count = 2 } };
 	struct mrg_vma_forecast forecast;
 
 	(void)state;
 	assert_int_equal(mrg_vma_forecast(samples, 0, LIMIT, &forecast), -ENODATA);
 	assert_int_equal(mrg_vma_forecast(samples, 1, LIMIT, &forecast), -ENODATA);
 	assert_int_equal(mrg_vma_forecast(samples, 2, LIMIT, &forecast), -ENODATA);
+	samples[1].reserved[0] = 1;
+	assert_int_equal(mrg_vma_forecast(samples, 2, LIMIT, &forecast), -EINVAL);
 }
 
 int main(void)

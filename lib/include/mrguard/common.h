@@ -19,6 +19,10 @@ extern "C" {
  * 4096 bytes (it was never set; the kernel draws the same line for structures
  * of its callers, in copy_struct_from_user()), or a field that this release
  * does not know and that is not zero.  So zero all of it, then set the size.
+ *
+ * Other structures have reserved words.  The library writes them as zero, and
+ * refuses with -EINVAL those of its callers that are not zero.  Structures that
+ * say "frozen" will never grow.
  */
 
 /**
@@ -29,6 +33,7 @@ extern "C" {
  * @piece:	index of the MR piece concerned, or -1
  * @cause:	one sentence: what was wrong, with value and limit
  * @remedy:	one sentence: what to do; "" where nothing can be done
+ * @reserved:	0
  */
 struct mrg_error {
 	int code;
@@ -36,6 +41,7 @@ struct mrg_error {
 	char stage[32];
 	char cause[256];
 	char remedy[256];
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**

@@ -78,6 +78,7 @@ struct mrg_fork_info {
 	bool env_safe;
 	bool env_huge;
 	char reason[256];
+	uint64_t reserved[4]; /* 0 */
 };
 
 /**

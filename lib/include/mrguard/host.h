@@ -24,6 +24,7 @@ struct mrg_pci_addr {
 	uint8_t bus;
 	uint8_t device;
 	uint8_t function;
+	uint8_t reserved; /* 0 */
 };
 
 /**
@@ -44,6 +45,7 @@ struct mrg_dev_info {
 	bool has_walk; /* mrguard_walk.ko is loaded */
 	enum mrg_walk walk; /* MRG_WALK_UNKNOWN where it is not known */
 	char version[16];
+	uint64_t reserved[4]; /* 0 */
 };
 MRG_API int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info);
 
@@ -67,6 +69,7 @@ struct mrg_layout {
 	bool equivalent; /* not raw: see MRG_IOC_LAYOUT */
 	bool moves; /* the exporter can move the memory later */
 	char exporter[32];
+	uint64_t reserved[4]; /* 0 */
 };
 /* As in mrguard(4): runs, not entries. */
 #define MRG_LAYOUT_COALESCE (1U << 0)
@@ -99,6 +102,7 @@ struct mrg_kernel_blocks {
 	uint64_t wrong;
 	uint64_t first_wrong; /* MRG_NO_OFFSET if none */
 	bool endless;
+	uint64_t reserved[2]; /* 0 */
 };
 /**
  * mrg_dev_blocks() - ask the kernel about a list (see MRG_IOC_BLOCKS)
@@ -128,6 +132,7 @@ struct mrg_vma_counts {
 	uint64_t vmas, dontcopy, joinable;
 	uint64_t stuck_anon, stuck_special, stuck_file, stuck_other;
 	uint64_t mapped, special, unwritten, page_size;
+	uint64_t reserved[4]; /* 0 */
 };
 /** mrg_dev_vma() - @start == @end == 0 asks for map_count alone, in O(1).
  *  @pid 0 = this process.  Errors: those of MRG_IOC_VMA (mrguard(4)). */
@@ -141,6 +146,7 @@ struct mrg_rdma_dev {
 	char netdev[32]; /* "" where there is none */
 	bool has_pci;
 	struct mrg_pci_addr pci;
+	uint64_t reserved[4]; /* 0 */
 };
 /** mrg_rdma_list() - the RDMA devices, by name.  @sysfs NULL = "/sys".  @devs
  *  is to be freed with free(3).  Returns their number, 0 where there are none. */

@@ -25,6 +25,8 @@ extern "C" {
  * scatter-list entries (MRG_WALK_PER_ENTRY*) it must hold the entries as they
  * were mapped, each below 4 GiB; for all others contiguous entries may be
  * joined, and the result is the same.
+ *
+ * Frozen: lists travel to the module as they are (struct mrg_ioc_run).
  */
 struct mrg_sg {
 	uint64_t addr;
@@ -103,6 +105,7 @@ enum mrg_strategy {
  *		wrong; MRG_NO_OFFSET if none
  * @period:	distance in bytes after which the MR repeats itself; 0 if it
  *		does not
+ * @reserved:	0
  */
 struct mrg_outcome {
 	enum mrg_verdict verdict;
@@ -111,6 +114,7 @@ struct mrg_outcome {
 	uint64_t wrong_blocks;
 	uint64_t first_bad_offset;
 	uint64_t period;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -120,12 +124,14 @@ struct mrg_outcome {
  * @iova:   the iova to register it with
  * @outcome: what the kernel makes of it, under the worst limits that are
  *	still possible
+ * @reserved: 0
  */
 struct mrg_piece {
 	uint64_t offset;
 	uint64_t length;
 	uint64_t iova;
 	struct mrg_outcome outcome;
+	uint64_t reserved[2]; /* 0 */
 };
 
 #define MRG_PLAN_IOVA_FREE (1u << 0) /* the caller does not need iova = virtual address */

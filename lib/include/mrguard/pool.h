@@ -33,6 +33,7 @@ struct mrg_buf {
 	uint64_t wire;
 	uint32_t lkey;
 	uint32_t rkey;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -48,8 +49,10 @@ struct mrg_pool_memory {
 	void *addr;
 	size_t length;
 	int dmabuf_fd;
+	uint32_t reserved0; /* 0 */
 	uint64_t dmabuf_offset;
 	void *handle;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -64,6 +67,7 @@ struct mrg_pool_source {
 	int (*get)(void *arg, size_t align, struct mrg_pool_memory *memory);
 	void (*put)(void *arg, struct mrg_pool_memory *memory);
 	void *arg;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -181,6 +185,7 @@ struct mrg_pool_stats {
 	uint64_t cached;
 	uint64_t registrations;
 	uint64_t steals;
+	uint64_t reserved[4]; /* 0 */
 };
 
 /** mrg_pool_get_stats() - read them; any thread */

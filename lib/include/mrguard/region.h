@@ -137,8 +137,10 @@ struct mrg_reg_opts {
  */
 struct mrg_dmabuf {
 	int fd;
+	uint32_t reserved0; /* 0 */
 	uint64_t base;
 	uint64_t offset;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -147,7 +149,8 @@ struct mrg_dmabuf {
  * @addr: virtual address
  * @offset: OUT bytes from the start of the DMA-BUF
  *
- * Return: 0; -ERANGE (below the base, or the sum overflows).  Any thread.
+ * Return: 0; -EINVAL (a reserved word of @buf is not zero); -ERANGE (below the
+ * base, or the sum overflows).  Any thread.
  */
 MRG_API int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr, uint64_t *offset);
 
@@ -165,7 +168,7 @@ MRG_API int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr, uint6
  * @mr: OUT the handle, to be given to mrg_dereg()
  *
  * Return: 0, or
- * -EINVAL: malformed options or access; the range ends past the DMA-BUF (it is
+ * -EINVAL: malformed options, @buf or access; the range ends past the DMA-BUF (it is
  *	asked for its size first); the page offsets of @addr and of its place
  *	in the DMA-BUF differ; an MR limit smaller than a page; or the kernel's
  * -ERANGE: @addr lies below @buf->base, or the range overflows
@@ -222,6 +225,8 @@ MRG_API int mrg_dereg(struct mrg_mr *mr);
  * @wire:	the address there: of a scatter/gather element, or the remote one
  * @length:	bytes
  * @lkey, @rkey: keys
+ *
+ * Frozen, as struct ibv_sge is: look-up writes one for every slice.
  */
 struct mrg_seg {
 	uint64_t wire;
@@ -248,7 +253,7 @@ MRG_API ssize_t mrg_keys(const struct mrg_mr *mr, uint64_t addr, uint64_t length
 			 struct mrg_seg *segs, size_t cap);
 
 /** struct mrg_seg_pair - one work request's share of a transfer: both segments
- *  are of one length, and neither crosses an MR's end */
+ *  are of one length, and neither crosses an MR's end.  Frozen. */
 struct mrg_seg_pair {
 	struct mrg_seg local;
 	struct mrg_seg remote;

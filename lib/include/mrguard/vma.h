@@ -48,6 +48,7 @@ struct mrg_vma_kind {
 	uint64_t count;
 	uint64_t bytes;
 	uint64_t dontcopy;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -63,6 +64,7 @@ struct mrg_vma_family {
 	uint64_t length;
 	uint64_t count;
 	uint64_t dontcopy;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /** enum mrg_vma_state - how near the limit is */
@@ -119,6 +121,7 @@ struct mrg_vma_report {
 	enum mrg_vma_state state;
 	char verdict[320];
 	char remedy[256];
+	uint64_t reserved[4]; /* 0 */
 };
 
 #define MRG_VMA_NO_SMAPS (1u << 0) /* read maps alone: much faster, no flags */
@@ -165,6 +168,7 @@ MRG_API void mrg_vma_report_free(struct mrg_vma_report *report);
 struct mrg_vma_sample {
 	uint64_t ns;
 	uint64_t count;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -178,13 +182,15 @@ struct mrg_vma_forecast {
 	double per_minute;
 	bool rising;
 	double seconds_left;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
  * mrg_vma_forecast() - time to exhaustion
  * @samples: in order of time
  *
- * Return: 0; -ENODATA (fewer than two samples, or all of one time).
+ * Return: 0; -EINVAL (a reserved word that is not zero); -ENODATA (fewer than
+ * two samples, or all of one time).
  */
 MRG_API int mrg_vma_forecast(const struct mrg_vma_sample *samples, size_t count, uint64_t limit,
 			     struct mrg_vma_forecast *out);
@@ -203,6 +209,7 @@ struct mrg_headroom {
 	uint64_t floor;
 	size_t samples;
 	struct mrg_vma_forecast forecast;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /** mrg_vma_state_name() - "far", "high", "near" */
