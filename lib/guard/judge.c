@@ -27,7 +27,6 @@ static void conclude(struct guard_finding *finding, enum mrg_verdict verdict,
 }
 
 /* Decides from the request and the walk alone, where these are enough. */
-
 static bool decide_at_once(const struct guard_process *p, const struct guard_request *req,
 			   struct guard_finding *finding)
 {
