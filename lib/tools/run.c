@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mrguard run: starts a program with the guard before its registrations. */
+/* mrguard run: starts a program with the guard. */
 #include <argp.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "tools/run_program.h"
 #include "tools/run_status.h"
 
-/* What a shell answers too. */
+/* As a shell does. */
 #define EXIT_CANNOT_RUN 126
 #define EXIT_NOT_FOUND 127
 
@@ -41,18 +41,18 @@ enum {
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "What to do about a registration:", 1 },
 	{ "policy", KEY_POLICY, "WORD", 0,
-	  "At risk: refuse (default), allow, or observe: log each one, change nothing", 0 },
+	  "At risk: refuse (default), allow, or observe (print each, change nothing)", 0 },
 	{ "unknown", KEY_UNKNOWN, "WORD", 0,
-	  "Where it cannot be told: allow (default), refuse, observe", 0 },
+	  "With an unknown verdict: allow (default), refuse or observe", 0 },
 	{ NULL, 0, NULL, 0, "The report:", 2 },
 	{ "report", KEY_REPORT, "FILE", 0,
-	  "Where it goes instead of standard error; %p is the process ID", 0 },
+	  "Append it to FILE, not standard error; %p is the process ID", 0 },
 	{ "json", KEY_JSON, NULL, 0, "One JSON object, on one line", 0 },
-	{ "no-report", KEY_NO_REPORT, NULL, 0, "None at the end", 0 },
+	{ "no-report", KEY_NO_REPORT, NULL, 0, "Make none when a process ends", 0 },
 	{ NULL, 0, NULL, 0, "How:", 3 },
 	{ "audit", KEY_AUDIT, "WHEN", 0,
-	  "Programs that look verbs up by name, too: auto (default), always, never", 0 },
-	{ "status", KEY_STATUS, "PID", 0, "Show the report of a guarded process that runs", 0 },
+	  "Guard look-ups by name too: auto (default), always or never", 0 },
+	{ "status", KEY_STATUS, "PID", 0, "Show the report of a running process", 0 },
 	{ 0 },
 };
 
@@ -155,12 +155,12 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
 	.args_doc = "-- COMMAND [ARGUMENT...]\n--status=PID [--json]",
-	.doc = "Run a program that nobody will change, and keep its RDMA registrations "
-	       "from silent corruption.\vEverything after COMMAND is the program's own. "
-	       "mrguard-run(1) says what each variable of the environment does.",
+	.doc = "Run a program unchanged, and guard its RDMA registrations against silent "
+	       "corruption.\vAll words after COMMAND are the program's. mrguard-run(1) "
+	       "describes the variables of the environment.",
 };
 
-/* The guard lies beside libmrguard.so, in the build folder as when installed. */
+/* The guard is installed beside libmrguard.so, as in the build folder. */
 static int find_library(const char *name, char *path, size_t size)
 {
 	char real[PATH_MAX];
@@ -172,7 +172,7 @@ static int find_library(const char *name, char *path, size_t size)
 	return access(path, R_OK) ? -errno : 0;
 }
 
-/* Sanitizers refuse to come second; all others, the guard wants to be before. */
+/* The guard comes first, except for sanitizers, which refuse any other place. */
 static size_t sanitizers_length(const char *list)
 {
 	static const char *const marks[] = { "asan", "tsan", "msan", "ubsan", "lsan", "clang_rt" };
@@ -192,7 +192,7 @@ static size_t sanitizers_length(const char *list)
 	return kept;
 }
 
-/* Puts @library first into a list of the loader's, and keeps what is there. */
+/* Puts @library first into a list of libraries, and keeps the others. */
 static int prepend(const char *variable, const char *library)
 {
 	const char *old = getenv(variable);
@@ -202,7 +202,7 @@ static int prepend(const char *variable, const char *library)
 
 	if (!old || !*old)
 		return setenv(variable, library, 1);
-	/* A guard in a guard: once is enough. */
+	/* Under another mrguard run it is there already. */
 	if (strstr(old, library))
 		return 0;
 	if (asprintf(&list, "%.*s%s%s%s%s", (int)kept, old,
@@ -214,8 +214,8 @@ static int prepend(const char *variable, const char *library)
 	return ret;
 }
 
-/* Before glibc 2.35 each call of a function in another library goes through the
- * loader while anybody audits. */
+/* Before glibc 2.35 an audit library makes each call of a function in another
+ * library go through the loader. */
 static bool audit_is_cheap(void)
 {
 	unsigned int major, minor;
@@ -231,7 +231,7 @@ static bool wants_audit(const struct run_args *args)
 	if (audit_is_cheap())
 		return true;
 	fprintf(stderr,
-		"mrguard run: with glibc %s auditing slows all calls down, so it is left out: a program that looks verbs up by name (NCCL) is not guarded; --audit=always does it all the same\n",
+		"mrguard run: With glibc %s an audit library slows down all calls, so programs that look verbs up by name (NCCL) are not guarded.\n  Use --audit=always to guard them all the same.\n",
 		gnu_get_libc_version());
 	return false;
 }
@@ -255,7 +255,7 @@ static int set_libraries(const struct run_args *args)
 	return wants_audit(args) ? prepend("LD_AUDIT", audit) : 0;
 }
 
-/* Rather now than when the program has ended.  0 or an errno. */
+/* Checked before the program runs, not when its report is ready.  Returns 0 or an errno. */
 static int cannot_write(const char *path)
 {
 	char folder[PATH_MAX];
@@ -267,8 +267,8 @@ static int cannot_write(const char *path)
 	return !strstr(dirname(folder), "%p") && access(folder, W_OK | X_OK) ? errno : 0;
 }
 
-/* The program may change its folder; and what an earlier run left in a file that
- * all processes share is not of this one. */
+/* Makes the path absolute, because the program may change its folder, and empties a
+ * file that all processes share of an earlier run's reports. */
 static int set_report(const struct run_args *args)
 {
 	char path[PATH_MAX], here[PATH_MAX];
@@ -280,12 +280,12 @@ static int set_report(const struct run_args *args)
 	errno = cannot_write(path);
 	if (errno) {
 		fprintf(stderr,
-			"mrguard run: --report: %s cannot be written: %m.  Name a file in a folder that is there.\n",
+			"mrguard run: The report file %s cannot be written: %m.\n  Name a file in an existing folder that you may write.\n",
 			path);
 		return -1;
 	}
 	if (!strstr(path, "%p") && truncate(path, 0) && errno != ENOENT && errno != EINVAL) {
-		fprintf(stderr, "mrguard run: %s: %m\n", path);
+		fprintf(stderr, "mrguard run: The report file %s cannot be emptied: %m.\n", path);
 		return -1;
 	}
 	return setenv(GUARD_ENV_REPORT, path, 1);
@@ -318,12 +318,12 @@ int cmd_run(int argc, char **argv)
 		return run_status(args.status, args.json);
 	why = run_unguarded(args.command[0]);
 	if (why)
-		fprintf(stderr, "mrguard run: %s %s: it runs without the guard\n", args.command[0],
-			why);
+		fprintf(stderr, "mrguard run: %s %s, so it runs without the guard.\n",
+			args.command[0], why);
 	if (set_environment(&args))
 		return EXIT_CANNOT_RUN;
 	fflush(stdout);
 	execvp(args.command[0], args.command);
-	fprintf(stderr, "mrguard run: %s: %m\n", args.command[0]);
+	fprintf(stderr, "mrguard run: %s cannot be run: %m.\n", args.command[0]);
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }

@@ -30,8 +30,8 @@ static bool find_program(const char *command, char *path, size_t size)
 	return false;
 }
 
-/* The loader ignores LD_PRELOAD and LD_AUDIT where a program gets rights that
- * its caller does not have (AT_SECURE). */
+/* The loader ignores LD_PRELOAD and LD_AUDIT for a program that gets rights which
+ * its caller lacks (AT_SECURE). */
 static bool gets_rights(int fd)
 {
 	struct stat st;
@@ -63,15 +63,13 @@ static const char *judge(int fd)
 	Elf64_Ehdr header;
 
 	if (gets_rights(fd))
-		return "has rights that its caller lacks (setuid, setgid or file capabilities), and the loader takes no libraries from its environment";
+		return "gets rights that its caller lacks (setuid, setgid or file capabilities)";
 	if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
 	    memcmp(header.e_ident, ELFMAG, SELFMAG))
 		return NULL;
 	if (header.e_ident[EI_CLASS] != ELFCLASS64)
 		return "is a 32-bit program";
-	return has_loader(fd, &header) ?
-		       NULL :
-		       "is linked statically, so nothing can be put before its calls";
+	return has_loader(fd, &header) ? NULL : "is linked statically";
 }
 
 const char *run_unguarded(const char *command)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether the loader will take a library into a program. */
+/* Whether the loader adds a preloaded library to a program. */
 #ifndef TOOLS_RUN_PROGRAM_H
 #define TOOLS_RUN_PROGRAM_H
 
-/** run_unguarded() - why the guard will not be in @command (looked for in PATH):
- *  a clause for people; NULL where it will be, or where that cannot be seen */
+/** run_unguarded() - why the loader will not add the guard to @command
+ *
+ * Return: a predicate ("is a 32-bit program"); NULL where the guard is added, or
+ * the file cannot be read.
+ */
 const char *run_unguarded(const char *command);
 
 #endif
