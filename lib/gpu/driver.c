@@ -125,7 +125,7 @@ struct gpu_driver *gpu_peek(struct mrg_gpu *gpu, enum gpu_vendor vendor)
 	return usable ? driver : NULL;
 }
 
-/* What driver libraries open.  Without it cuInit() fails anyway, and before
+/* The device node that driver libraries open.  Without it cuInit() fails anyway, and before
  * that forks nvidia-modprobe, which a process with registered memory may not
  * survive. */
 static bool has_node(const struct mrg_gpu *gpu, enum gpu_vendor vendor)

@@ -128,7 +128,7 @@ void gpu_drop_contexts(struct mrg_gpu *gpu);
 int gpu_walk(struct mrg_gpu *gpu, struct gpu_driver *driver, uint64_t addr, uint64_t length,
 	     struct mrg_mem *mem);
 uint64_t gpu_buffer_id(const struct gpu_driver *driver, uint64_t addr);
-/** gpu_host_classify() - what /proc/self/maps says of a range.
+/** gpu_host_classify() - a range, as /proc/self/maps has it.
  *  @use_ioctl: ask PROCMAP_QUERY first (Linux 6.11) */
 int gpu_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length, bool use_ioctl,
 		      struct mrg_mem *mem);

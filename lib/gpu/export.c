@@ -21,7 +21,7 @@ struct job {
 	struct mrg_export out;
 };
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static int refuse_hole(const struct job *job)
 {
@@ -262,7 +262,7 @@ static void close_all(struct gpu_driver *driver, struct mrg_export *out)
 
 /*
  * Take @fd over as the next piece.  ibv_reg_dmabuf_mr() answers a range that
- * ends past the DMA-BUF with EINVAL and no more; here both figures are told.
+ * ends past the DMA-BUF with EINVAL alone; the cause here has both figures.
  */
 static int keep(struct job *job, int fd, uint64_t base, uint64_t offset, uint64_t addr,
 		uint64_t length)
@@ -454,7 +454,7 @@ int mrg_gpu_export(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 	int ret;
 
 	if (base_opts_copy(&o, sizeof(o), opts) ||
-	    o.flags & ~(uint32_t)(MRG_EXPORT_PCIE | MRG_EXPORT_UNFLAGGED))
+	    o.flags & ~(uint32_t)(MRG_EXPORT_PCIE | MRG_EXPORT_UNFLAGGED) || o.reserved)
 		return base_fail(
 			gpu->error_owner, -EINVAL, "check options",
 			"Zero the options, set their size, and use flags of this release.",

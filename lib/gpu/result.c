@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a driver's call returned, in words and as -errno. */
+/* The result of a driver's call, in words and as -errno. */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/eventfd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lib/share asks of lib/gpu: one chunk of VMM memory as a file descriptor,
+ * For lib/share: one chunk of VMM memory as a file descriptor,
  * and such descriptors as one mapping; likewise for IPC handles.
  */
 #ifndef GPU_VMM_H
@@ -50,7 +50,7 @@ struct gpu_window {
  */
 int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t key[16], int device,
 		    uint64_t size, struct gpu_window *window);
-/** gpu_window_granule() - what every chunk's size is a multiple of */
+/** gpu_window_granule() - every chunk's size is a multiple of it */
 int gpu_window_granule(struct gpu_window *window, uint64_t *granule);
 /** gpu_window_add() - map the chunk behind @fd at the end of what is there.
  *  Takes @fd over, also when it fails. */

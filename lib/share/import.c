@@ -19,11 +19,11 @@ struct share_mapping {
 	struct mrg_share *share;
 	enum mapping_state state;
 	unsigned int users;
-	/* what it is of */
+	/* its memory */
 	struct share_token token;
 	int32_t device;
 	uint32_t flags;
-	/* where it is */
+	/* its place */
 	uint64_t addr;
 	uint64_t filled; /* host */
 	struct gpu_window window;
@@ -345,10 +345,12 @@ static int check_opts(struct mrg_share *share, const struct mrg_import_opts *opt
 {
 	int ret = base_opts_copy(o, sizeof(*o), opts);
 
-	if (!opts)
-		o->device = -1;
-	if (!ret && !(o->flags & ~(uint32_t)MRG_IMPORT_ALL_DEVICES) && o->device >= -1)
+	if (!ret && !(o->flags & ~(uint32_t)(MRG_IMPORT_ALL_DEVICES | MRG_IMPORT_ON_DEVICE)) &&
+	    (o->flags & MRG_IMPORT_ON_DEVICE ? o->device >= 0 : !o->device)) {
+		if (!(o->flags & MRG_IMPORT_ON_DEVICE))
+			o->device = -1;
 		return 0;
+	}
 	return base_fail(
 		share->error_owner, -EINVAL, "check options",
 		"Zero the options, set their size, and use flags of this release.",

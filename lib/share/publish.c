@@ -10,7 +10,7 @@
 
 #include "share/handle.h"
 
-/* ---- what cannot be shared ---- */
+/* ---- refusals ---- */
 
 static int refuse_kind(struct mrg_share *share, const struct mrg_mem *mem, uint64_t addr)
 {
@@ -326,6 +326,10 @@ static int check_memfd(struct mrg_share *share, const struct mrg_memfd *m, size_
 	int seals = fcntl(m->fd, F_GET_SEALS);
 	struct stat st;
 
+	if (m->reserved[0] || m->reserved[1])
+		return base_fail_piece(share->error_owner, -EINVAL, (int)index, "check memfd",
+				       "Zero the structure before it is filled in.",
+				       "Reserved fields of stretch %zu are not zero.", index);
 	if (seals < 0 || fstat(m->fd, &st))
 		return base_fail_piece(share->error_owner, -EINVAL, (int)index, "check memfd",
 				       "Use memfd_create() with MFD_ALLOW_SEALING.",

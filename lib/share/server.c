@@ -7,7 +7,7 @@
  * exporting here and importing there overlap, few descriptors are open at a
  * time, and a client that stops reading pins no more than that.  Each turn of
  * the loop gives each client one batch at most, so none waits for another's
- * buffer.  Who makes no progress is dropped.
+ * buffer.  A client that makes no progress is dropped.
  */
 #include <errno.h>
 #include <signal.h>
@@ -102,7 +102,7 @@ static void reject(struct share_server *server, struct client *client, int code,
 	drop(server, client);
 }
 
-/* An export failed; where the driver told why, the peer is told too. */
+/* An export failed: the peer gets the reason, where it is known. */
 static void reject_export(struct share_server *server, struct client *client, int code)
 {
 	struct mrg_error error;
@@ -316,7 +316,7 @@ static void send_busy(int fd)
 }
 
 /* One that has sent no request yet makes room: it has shown no token.  It may
- * be an honest one all the same, so it is told why. */
+ * be an honest one all the same, so it gets the reason. */
 static struct client *find_place(struct share_server *server)
 {
 	struct client *idle = NULL;

@@ -27,7 +27,7 @@ int share_name(const char *dir, struct share_address *address);
 int share_listen(const struct share_address *address);
 /** share_connect() - a connected socket, or -errno; -EAGAIN: later */
 int share_connect(const struct share_address *address);
-/** share_peer() - who is at the other end.  @pid is 0 for a process that
+/** share_peer() - the process at the other end.  @pid is 0 for a process that
  *  this PID namespace does not show. */
 int share_peer(int fd, uid_t *uid, pid_t *pid);
 /** share_may_ask() - a peer of @uid may be served: the own one, and root */
@@ -48,8 +48,8 @@ ssize_t share_receive(int fd, union share_message *message, int fds[SHARE_MAX_FD
 void share_close_fds(const int *fds, size_t count);
 
 /** share_wait_ms() - for poll(2), which counts in an int: @left, rounded up,
- *  or as much of it as fits.  Who waits too short a time looks at the clock and
- *  waits again. */
+ *  or as much of it as fits.  A caller that waited too short a time looks at the
+ *  clock and waits again. */
 static inline int share_wait_ms(uint64_t left)
 {
 	return left < INT_MAX ? (int)left + 1 : INT_MAX;

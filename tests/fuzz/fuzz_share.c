@@ -333,7 +333,7 @@ static void set_up(void)
 	must(!ftruncate(memfd, CHUNKS * PAGE), "no memory");
 	fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK);
 	for (uint64_t i = 0; i < CHUNKS; i++)
-		fds[i] = (struct mrg_memfd){ memfd, i * PAGE, PAGE };
+		fds[i] = (struct mrg_memfd){ .fd = memfd, .offset = i * PAGE, .length = PAGE };
 	must(!mrg_share_open(&share, &opts), "no handle");
 	must(!mrg_share_publish_memfds(share, fds, CHUNKS, &range), "no range");
 	length = mrg_range_token(range, &bytes);

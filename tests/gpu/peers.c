@@ -122,7 +122,7 @@ static struct mrg_import *receive(struct kit_ends *ends, int peer,
 
 static void importer_on_0(int peer)
 {
-	struct mrg_import_opts opts = { .size = sizeof(opts), .device = 0 };
+	struct mrg_import_opts opts = { .size = sizeof(opts), .flags = MRG_IMPORT_ON_DEVICE };
 	struct mrg_import *import;
 	struct kit_ends ends;
 
@@ -143,9 +143,7 @@ static void importer_on_0(int peer)
 
 static void importer_on_all(int peer)
 {
-	struct mrg_import_opts opts = { .size = sizeof(opts),
-					.device = -1,
-					.flags = MRG_IMPORT_ALL_DEVICES };
+	struct mrg_import_opts opts = { .size = sizeof(opts), .flags = MRG_IMPORT_ALL_DEVICES };
 	struct mrg_import *import;
 	struct kit_ends ends;
 

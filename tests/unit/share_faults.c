@@ -181,7 +181,7 @@ static int setup(void **state)
 	assert_int_equal(ftruncate(memfd, CHUNKS * PAGE), 0);
 	assert_int_equal(syscall(SYS_fcntl, memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	for (uint64_t i = 0; i < CHUNKS; i++)
-		fds[i] = (struct mrg_memfd){ memfd, i * PAGE, PAGE };
+		fds[i] = (struct mrg_memfd){ .fd = memfd, .offset = i * PAGE, .length = PAGE };
 	return 0;
 }
 

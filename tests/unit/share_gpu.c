@@ -282,9 +282,7 @@ static void vmm_sharing_can_be_turned_off(void **state)
 
 static void peers_get_access_one_by_one_and_others_are_passed_over(void **state)
 {
-	struct mrg_import_opts all = { .size = sizeof(all),
-				       .device = -1,
-				       .flags = MRG_IMPORT_ALL_DEVICES };
+	struct mrg_import_opts all = { .size = sizeof(all), .flags = MRG_IMPORT_ALL_DEVICES };
 	struct unit_vmm vmm;
 
 	(void)state;

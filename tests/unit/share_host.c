@@ -80,7 +80,7 @@ static int publish(size_t count, uint64_t size)
 
 	fill(fd, count * size);
 	for (size_t i = 0; i < count; i++)
-		fds[i] = (struct mrg_memfd){ fd, i * size, size };
+		fds[i] = (struct mrg_memfd){ .fd = fd, .offset = i * size, .length = size };
 	assert_int_equal(mrg_share_publish_memfds(owner, fds, count, &range), 0);
 	free(fds);
 	return fd;
@@ -210,9 +210,9 @@ static void unequal_chunks_of_several_files_lie_back_to_back(void **state)
 {
 	int fd = new_memfd(10 * PAGE), other = new_memfd(3 * PAGE);
 	struct mrg_memfd fds[] = {
-		{ fd, 7 * PAGE, PAGE },
-		{ other, 0, 3 * PAGE },
-		{ fd, 0, 6 * PAGE },
+		{ .fd = fd, .offset = 7 * PAGE, .length = PAGE },
+		{ .fd = other, .offset = 0, .length = 3 * PAGE },
+		{ .fd = fd, .offset = 0, .length = 6 * PAGE },
 	};
 	uint64_t mark = 1, *words;
 	struct mrg_import *import;
@@ -523,7 +523,7 @@ static int child_is_refused(const void *token, size_t length)
 {
 	struct mrg_import *import;
 	struct mrg_range *r;
-	struct mrg_memfd m = { 0, 0, PAGE };
+	struct mrg_memfd m = { .fd = 0, .offset = 0, .length = PAGE };
 
 	if (mrg_share_import(owner, token, length, NULL, &import) != -ECHILD)
 		return 1;
@@ -763,14 +763,23 @@ static void files_that_could_end_a_peer_are_refused(void **state)
 
 	(void)state;
 	assert_int_equal(ftruncate(loose, 4 * PAGE), 0);
-	refused_memfd((struct mrg_memfd){ loose, 0, PAGE }, -EPERM, "SIGBUS");
-	refused_memfd((struct mrg_memfd){ null, 0, PAGE }, -EINVAL, "not a memfd");
-	refused_memfd((struct mrg_memfd){ -1, 0, PAGE }, -EINVAL, "not a memfd");
-	refused_memfd((struct mrg_memfd){ fd, 0, 5 * PAGE }, -EINVAL, "16384");
-	refused_memfd((struct mrg_memfd){ fd, PAGE, 4 * PAGE }, -EINVAL, "within");
-	refused_memfd((struct mrg_memfd){ fd, ~0ull & ~4095, PAGE }, -EINVAL, "within");
-	refused_memfd((struct mrg_memfd){ fd, 100, PAGE }, -EINVAL, "whole pages");
-	refused_memfd((struct mrg_memfd){ fd, 0, 0 }, -EINVAL, "whole pages");
+	refused_memfd((struct mrg_memfd){ .fd = loose, .offset = 0, .length = PAGE }, -EPERM,
+		      "SIGBUS");
+	refused_memfd((struct mrg_memfd){ .fd = null, .offset = 0, .length = PAGE }, -EINVAL,
+		      "not a memfd");
+	refused_memfd((struct mrg_memfd){ .fd = -1, .offset = 0, .length = PAGE }, -EINVAL,
+		      "not a memfd");
+	refused_memfd((struct mrg_memfd){ .fd = fd, .offset = 0, .length = 5 * PAGE }, -EINVAL,
+		      "16384");
+	refused_memfd((struct mrg_memfd){ .fd = fd, .offset = PAGE, .length = 4 * PAGE }, -EINVAL,
+		      "within");
+	refused_memfd((struct mrg_memfd){ .fd = fd, .offset = ~0ull & ~4095, .length = PAGE },
+		      -EINVAL, "within");
+	refused_memfd((struct mrg_memfd){ .fd = fd, .offset = 100, .length = PAGE }, -EINVAL,
+		      "whole pages");
+	refused_memfd((struct mrg_memfd){ .fd = fd, .offset = 0, .length = 0 }, -EINVAL,
+		      "whole pages");
+	refused_memfd((struct mrg_memfd){ fd, 0, PAGE, { 0, 1 } }, -EINVAL, "Reserved");
 	close(loose);
 	close(fd);
 	close(null);
@@ -826,12 +835,20 @@ static void options_that_are_not_known_are_refused(void **state)
 	opts.dir = "relative";
 	assert_int_equal(mrg_share_open(&other, &opts), -EINVAL);
 	assert_int_equal(mrg_share_import(owner, "x", 1, &io, &import), -EINVAL);
+	io.flags = 0;
+	io.device = 1;
+	assert_int_equal(mrg_share_import(owner, "x", 1, &io, &import), -EINVAL);
+	io.flags = MRG_IMPORT_ON_DEVICE;
+	io.device = -1;
+	assert_int_equal(mrg_share_import(owner, "x", 1, &io, &import), -EINVAL);
+	io.device = 0;
+	assert_int_equal(mrg_share_import(owner, "x", 1, &io, &import), -EBADMSG);
 }
 
 static void a_directory_that_is_not_there_is_told(void **state)
 {
 	int fd = new_memfd(PAGE);
-	struct mrg_memfd m = { fd, 0, PAGE };
+	struct mrg_memfd m = { .fd = fd, .offset = 0, .length = PAGE };
 	struct mrg_range *r;
 
 	(void)state;

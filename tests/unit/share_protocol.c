@@ -80,7 +80,7 @@ static int begin(unsigned int timeout_ms)
 	unsetenv("MRGUARD_SHARE_DIR");
 	memfd = new_memfd(CHUNKS * PAGE, F_SEAL_SHRINK);
 	for (uint64_t i = 0; i < CHUNKS; i++)
-		fds[i] = (struct mrg_memfd){ memfd, i * PAGE, PAGE };
+		fds[i] = (struct mrg_memfd){ .fd = memfd, .offset = i * PAGE, .length = PAGE };
 	assert_int_equal(mrg_share_open(&owner, &opts), 0);
 	assert_int_equal(mrg_share_publish_memfds(owner, fds, CHUNKS, &range), 0);
 	free(fds);
@@ -429,7 +429,7 @@ static void threads_may_import_at_once(void **state)
 
 static void *publish_often(void *arg)
 {
-	struct mrg_memfd m = { memfd, 0, PAGE };
+	struct mrg_memfd m = { .fd = memfd, .offset = 0, .length = PAGE };
 	struct mrg_range *r;
 
 	for (int i = 0; i < 100; i++) {
@@ -467,7 +467,7 @@ static void a_range_may_be_withdrawn_while_a_peer_fetches_it(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < CHUNKS; i++)
-		fds[i] = (struct mrg_memfd){ memfd, i * PAGE, PAGE };
+		fds[i] = (struct mrg_memfd){ .fd = memfd, .offset = i * PAGE, .length = PAGE };
 	for (int i = 0; i < 30; i++) {
 		struct mrg_import *import;
 		struct mrg_range *other;

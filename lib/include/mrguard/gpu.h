@@ -52,7 +52,7 @@ struct mrg_gpu_opts {
  * @opts: NULL for defaults
  *
  * Return: 0; -EINVAL (unknown flag, non-zero unknown tail, page size that is
- * none); -ENOMEM.  A handle may be used by any number of threads at once, and
+ * not a power of two); -ENOMEM.  A handle may be used by any number of threads at once, and
  * not in a child after fork(2): each call there fails with -ECHILD, since
  * neither CUDA nor HIP survives it.
  */
@@ -98,7 +98,8 @@ MRG_API const char *mrg_mem_kind_name(enum mrg_mem_kind kind);
 
 /**
  * enum mrg_rdma_able - whether the driver lets an RDMA device at the memory
- * @MRG_RDMA_UNKNOWN: not told: imported memory does not carry the flag
+ * @MRG_RDMA_UNKNOWN: the driver does not report it: imported memory does not
+ *	carry the flag
  */
 enum mrg_rdma_able { MRG_RDMA_UNKNOWN, MRG_RDMA_NO, MRG_RDMA_YES };
 
@@ -125,12 +126,13 @@ struct mrg_mem_chunk {
 	bool rdma;
 	bool compressed;
 	bool imported;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
  * struct mrg_mem - what a range is
  * @kind:	of its first byte
- * @source:	the call or file that told so, "cuMemRetainAllocationHandle",
+ * @source:	the call or file that the answer is from, "cuMemRetainAllocationHandle",
  *		"/proc/self/maps"; a string that lives for ever
  * @device:	CUDA or HIP ordinal in this process; -1 for the host
  * @several_devices: chunks of the range lie on different devices
@@ -164,6 +166,7 @@ struct mrg_mem {
 	char pci[16];
 	struct mrg_mem_chunk *chunks;
 	size_t count;
+	uint64_t reserved[4]; /* 0 */
 };
 
 /**
@@ -180,8 +183,8 @@ struct mrg_mem {
  * -ENOTCONN (only where the driver demands a context: see MRG_GPU_CONTEXT);
  * -E2BIG (more than 2^20 chunks); -EIO (the driver failed: see
  * mrg_gpu_last_error()).  Source: the answers of cuPointerGetAttributes(),
- * cuMemRetainAllocationHandle() and cuMemGetAddressRange() and their HIP
- * likes, as measured on an H200 with driver 580.
+ * cuMemRetainAllocationHandle() and cuMemGetAddressRange() and of their HIP
+ * counterparts, as measured on an H200 with driver 580.
  */
 MRG_API int mrg_gpu_classify(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 			     struct mrg_mem *mem);
@@ -190,7 +193,7 @@ MRG_API void mrg_mem_release(struct mrg_mem *mem);
 
 /**
  * struct mrg_export_piece - a DMA-BUF and the part of the range that is in it
- * @buf:	fd, and which address stands where in it: for mrg_reg_dmabuf()
+ * @buf:	fd, and the address of its first byte: for mrg_reg_dmabuf()
  * @addr, @length: the part of the range, bytes
  * @size:	of the DMA-BUF, bytes: lseek(2) gave it
  */
@@ -199,6 +202,7 @@ struct mrg_export_piece {
 	uint64_t addr;
 	uint64_t length;
 	uint64_t size;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -215,6 +219,7 @@ struct mrg_export {
 	size_t count;
 	bool pcie;
 	const char *source;
+	uint64_t reserved[4]; /* 0 */
 };
 
 #define MRG_EXPORT_PCIE (1u << 0) /* for an importer that reaches the GPU by PCIe alone */
@@ -231,6 +236,7 @@ struct mrg_export {
 struct mrg_export_opts {
 	size_t size;
 	uint32_t flags;
+	uint32_t reserved; /* 0 */
 };
 
 /**
@@ -241,14 +247,15 @@ struct mrg_export_opts {
  * @out: OUT, to be released with mrg_gpu_export_release()
  *
  * The range is rounded outward to host pages, since drivers take nothing else:
- * a DMA-BUF may hold neighbours' bytes, so give it to nobody who must not see
- * them.  Exporting happens in this call and in no other.  An open DMA-BUF
+ * a DMA-BUF may hold neighbours' bytes, so keep it from processes that must not
+ * see them.  Exporting happens in this call and in no other.  An open DMA-BUF
  * keeps the GPU memory in use, also after it was freed: release the export as
  * soon as its MRs are made.
  *
  * Return: 0, or
- * -EINVAL: as mrg_gpu_classify(), malformed options, or the driver's word
- * -EFAULT: not all of the range is mapped; the address of the hole is told
+ * -EINVAL: as mrg_gpu_classify(), malformed options, or the driver returned
+ *	"invalid value"
+ * -EFAULT: not all of the range is mapped; the cause has the hole's address
  * -ERANGE: the range ends outside its allocation (neighbouring allocations
  *	are not one buffer, whatever libcuda says)
  * -EXDEV: memory of several devices
@@ -271,9 +278,11 @@ MRG_API int mrg_gpu_export(struct mrg_gpu *gpu, uint64_t addr, uint64_t length,
 /** mrg_gpu_export_release() - close the DMA-BUFs and free what @out owns */
 MRG_API void mrg_gpu_export_release(struct mrg_gpu *gpu, struct mrg_export *out);
 
-/** struct mrg_gpu_cap - can it, and if not, why not and what would help */
+/** struct mrg_gpu_cap - whether a GPU can do a thing
+ *  @why: where it cannot: the reason, and a remedy where there is one; else "" */
 struct mrg_gpu_cap {
 	bool yes;
+	uint8_t reserved[7]; /* 0 */
 	char why[160];
 };
 
@@ -305,6 +314,7 @@ struct mrg_gpu_device {
 	struct mrg_gpu_cap share_fd;
 	struct mrg_gpu_cap fabric;
 	struct mrg_gpu_cap coherent;
+	uint64_t reserved[48]; /* 0: room for two abilities */
 };
 
 /** struct mrg_gpu_runtime - a driver library: "CUDA" or "HIP" */
@@ -314,12 +324,14 @@ struct mrg_gpu_runtime {
 	int32_t version; /* as the library counts; 0 = not known */
 	char kernel[64]; /* kernel driver's version, "" = not known */
 	char why[192]; /* why it is not usable */
+	uint64_t reserved[4]; /* 0 */
 };
 
 struct mrg_gpu_list {
 	struct mrg_gpu_runtime runtimes[2]; /* CUDA, HIP */
 	struct mrg_gpu_device *devices;
 	size_t count;
+	uint64_t reserved[4]; /* 0 */
 };
 
 /**

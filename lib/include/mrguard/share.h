@@ -77,14 +77,15 @@ struct mrg_memfd {
 	int fd;
 	uint64_t offset;
 	uint64_t length;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
  * mrg_share_publish() - make GPU memory available to peers
  * @share: opened with a GPU handle
  * @addr, @length: the range; it may start and end inside a chunk.  Peers get
- *	whole chunks (of cudaMalloc() memory, the whole allocation): what else
- *	lies in them they can reach.
+ *	whole chunks (of cudaMalloc() memory, the whole allocation), and reach
+ *	everything in them.
  * @range: OUT, to be withdrawn with mrg_share_unpublish()
  *
  * Memory that was published before and is the same still, gets the same
@@ -93,7 +94,7 @@ struct mrg_memfd {
  *
  * Return: 0, or
  * -EINVAL: no GPU handle, length 0
- * -EFAULT: not all of the range is mapped; the hole's address is told
+ * -EFAULT: not all of the range is mapped; the cause has the hole's address
  * -ERANGE: the range ends outside its allocation
  * -EPERM: a chunk was made without a handle type that allows file descriptors
  * -EOPNOTSUPP: a pool, managed or host memory; imported memory, which its
@@ -139,13 +140,15 @@ MRG_API size_t mrg_range_token(const struct mrg_range *range, const void **bytes
 MRG_API uint64_t mrg_range_generation(const struct mrg_range *range);
 
 #define MRG_IMPORT_ALL_DEVICES (1u << 0) /* access for each peer device too */
+#define MRG_IMPORT_ON_DEVICE (1u << 1) /* access first for @device */
 
 /**
  * struct mrg_import_opts - how to import
  * @size:	sizeof(struct mrg_import_opts)
  * @flags:	MRG_IMPORT_*
- * @device:	ordinal of the importer's own device, which gets access first;
- *		-1: the device that the memory is on
+ * @device:	with MRG_IMPORT_ON_DEVICE: the ordinal of the importer's own
+ *		device, which gets access first; without it, 0, and that is the
+ *		device that the memory is on
  */
 struct mrg_import_opts {
 	size_t size;
@@ -162,7 +165,7 @@ struct mrg_import_opts {
  *
  * A second import of the same generation shares the first one's mapping.
  * With MRG_IMPORT_ALL_DEVICES devices that cannot get access are passed over:
- * mrg_import_devices() tells how many have it.
+ * mrg_import_devices() returns how many have it.
  *
  * Return: 0, or
  * -EINVAL: malformed options
