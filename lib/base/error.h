@@ -14,6 +14,11 @@
  * The form of every failure: @cause and @remedy are full sentences, which begin
  * with a capital and end with a full stop; @remedy is "" where nothing helps.
  * Builds with BASE_CHECK_SENTENCES abort where one is not.
+ *
+ * "set" fills in a structure of the caller's, and nothing else; "fail" keeps the
+ * failure as the calling thread's last one, which mrg_last_error() and its like
+ * read.  A function that tells of its failure in a structure sets; one at which
+ * a public call ends fails.
  */
 
 /**

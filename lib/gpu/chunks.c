@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "gpu/driver.h"
 
 #define MAX_CHUNKS (1u << 20) /* 2 TiB of 2 MiB chunks */
@@ -104,14 +105,11 @@ static int add(const struct mrg_gpu *gpu, struct mrg_mem *mem, size_t *room,
 		return base_fail(gpu->error_owner, -E2BIG, "walk chunks",
 				 "Share or export the range in parts.",
 				 "The range has more than %u chunks.", MAX_CHUNKS);
-	if (mem->count == *room) {
-		*room = *room ? *room * 2 : 16;
-		more = realloc(mem->chunks, *room * sizeof(*more));
-		if (!more)
-			return base_fail(gpu->error_owner, -ENOMEM, "walk chunks", "",
-					 "No memory is left for %zu chunks.", *room);
-		mem->chunks = more;
-	}
+	more = base_grow(mem->chunks, room, mem->count, sizeof(*more));
+	if (!more)
+		return base_fail(gpu->error_owner, -ENOMEM, "walk chunks", "",
+				 "No memory is left for more than %zu chunks.", mem->count);
+	mem->chunks = more;
 	mem->chunks[mem->count++] = *chunk;
 	return 0;
 }

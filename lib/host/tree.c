@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "host/tree.h"
 
 #define MAX_LINKS 40 /* as many as the kernel follows */
@@ -408,13 +409,10 @@ static ssize_t read_names(DIR *dir, char ***names)
 	while (count < HOST_TREE_MAX_NAMES && (e = readdir(dir))) {
 		if (e->d_name[0] == '.')
 			continue;
-		if (count == cap) {
-			cap = cap ? 2 * cap : 32;
-			more = realloc(list, cap * sizeof(*list));
-			if (!more)
-				goto no_memory;
-			list = more;
-		}
+		more = base_grow(list, &cap, count, sizeof(*list));
+		if (!more)
+			goto no_memory;
+		list = more;
 		list[count] = strdup(e->d_name);
 		if (!list[count])
 			goto no_memory;

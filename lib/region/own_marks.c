@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/grow.h"
 #include "region/fork_state.h"
 #include "region/own_marks.h"
 
@@ -21,7 +22,7 @@ struct own_mark {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct own_mark *marks;
-static size_t nmarks;
+static size_t nmarks, marks_room;
 static void *registered; /* tsearch() tree of struct live */
 static struct region_range_list left; /* still marked after deregistration */
 
@@ -74,7 +75,7 @@ static void mark(struct region_range range)
 
 static int add_mark(struct region_range range)
 {
-	struct own_mark *grown = realloc(marks, (nmarks + 1) * sizeof(*grown));
+	struct own_mark *grown = base_grow(marks, &marks_room, nmarks, sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "host/maps.h"
 #include "region/range_facts.h"
 
@@ -16,7 +17,8 @@ struct region_range region_range_overlap(struct region_range a, struct region_ra
 
 int region_range_list_add(struct region_range_list *list, struct region_range range)
 {
-	struct region_range *grown = realloc(list->ranges, (list->count + 1) * sizeof(*grown));
+	struct region_range *grown =
+		base_grow(list->ranges, &list->room, list->count, sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;

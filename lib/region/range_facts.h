@@ -15,6 +15,7 @@ struct region_range {
 struct region_range_list {
 	struct region_range *ranges;
 	size_t count;
+	size_t room;
 };
 
 /* Whether the VMA of a range's first page, and that of its last, may be one

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "tools/pattern.h"
 #include "tools/verify.h"
 
@@ -19,15 +20,12 @@
 
 static int add_fault(struct verify *v, const struct verify_fault *fault)
 {
-	if (v->fault_count == v->fault_room) {
-		size_t room = v->fault_room ? 2 * v->fault_room : 64;
-		struct verify_fault *more = realloc(v->faults, room * sizeof(*more));
+	struct verify_fault *more =
+		base_grow(v->faults, &v->fault_room, v->fault_count, sizeof(*more));
 
-		if (!more)
-			return -ENOMEM;
-		v->faults = more;
-		v->fault_room = room;
-	}
+	if (!more)
+		return -ENOMEM;
+	v->faults = more;
 	v->faults[v->fault_count++] = *fault;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/le_reader.h"
+#include "base/text.h"
 #include "transfer/message.h"
 
 #define MAGIC 0x5847524dU /* "MRGX" */
@@ -50,9 +51,7 @@ static void get_text(struct base_le_reader *r, char *text, size_t size)
 {
 	base_le_bytes(r, text, size);
 	text[size - 1] = '\0';
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
-			*text = '?';
+	base_make_plain(text);
 }
 
 /* ---- bodies ---- */
