@@ -7,11 +7,10 @@
 #include "transfer/complete.h"
 #include "transfer/endpoint.h"
 #include "transfer/post.h"
-#include "transfer/wake.h"
 
 #define SPIN_NS 20000 /* before a thread sleeps for a completion */
 
-/* What came before it was armed makes no event. */
+/* Completions that came before it was armed make no event. */
 static void arm(struct mrg_ep *ep)
 {
 	ep->armed = true;

@@ -22,7 +22,7 @@ static const struct meaning {
 	  "Register the range on the endpoint's protection domain, with local write for READ." },
 	{ IBV_WC_LOC_ACCESS_ERR, MRG_SIDE_LOCAL, -EFAULT, false,
 	  "Register the range with local write." },
-	/* What is posted suits both sides' queue pairs, so packets were lost and
+	/* Slices suit both sides' queue pairs, so packets were lost and
 	 * their repetition went wrong: seen of rxe (6.12) on a link with losses. */
 	{ IBV_WC_REM_INV_REQ_ERR, MRG_SIDE_REMOTE, -EREMOTEIO, true,
 	  "Check that the peer's device serves READ, and lower the slice's size." },

@@ -88,8 +88,8 @@ static void complete(struct mrg_ep *ep, const struct ibv_wc *wc)
 		return;
 	}
 	/*
-	 * What came before a culprit was carried out.  Before a flush it may
-	 * not have been, where a device loses completions.
+	 * Slices before a culprit were carried out.  Before a flush they may
+	 * not have been, if the device loses completions.
 	 */
 	if (lane->flushed == lane->tail && wc->status != IBV_WC_WR_FLUSH_ERR)
 		confirm_until(lane, index);

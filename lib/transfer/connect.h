@@ -10,7 +10,7 @@ struct mrg_ep;
 
 #define FAREWELL_MS 200 /* for the peer to take in that it is over */
 
-/* True: the peer was told, and transfer_ep_farewell() waits for its answer. */
+/* True: BYE was sent, and transfer_ep_farewell() waits for its answer. */
 bool transfer_ep_end(struct mrg_ep *ep);
 /* Waits until the peer has read it, or until @until. */
 void transfer_ep_farewell(struct mrg_ep *ep, uint64_t until);

@@ -54,7 +54,7 @@ static int make_lanes(struct mrg_ep *ep, uint32_t count, struct transfer_message
 	return ret;
 }
 
-/* What the peer says of itself. */
+/* Takes in what the peer says of itself. */
 static int meet_peer(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
 	size_t length = strlen(ep->peer);

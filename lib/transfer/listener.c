@@ -211,7 +211,7 @@ uint64_t transfer_listener_ready(struct mrg_listener *listener)
 	char peer[80];
 	int fd = -1;
 
-	/* What is left over keeps it readable. */
+	/* Connections that are left over keep it readable. */
 	for (int n = 0; n < ACCEPTS; n++) {
 		length = sizeof(addr);
 		fd = accept4(listener->fd, (struct sockaddr *)&addr, &length,

@@ -15,7 +15,6 @@
 #ifndef TRANSFER_MESSAGE_H
 #define TRANSFER_MESSAGE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>

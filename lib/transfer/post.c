@@ -198,7 +198,7 @@ static void refused(struct mrg_ep *ep, struct transfer_lane *lane, struct chain 
 	take_back(ep, lane, count);
 	if (err == ENOMEM && lane->head != lane->tail) {
 		lane->depth = lane->head - lane->tail;
-		/* What was posted last may not have asked for a completion. */
+		/* The last slice that was posted may not ask for a completion. */
 		if (posted && !(chain->wr[posted - 1].send_flags & IBV_SEND_SIGNALED))
 			transfer_lane_break(ep, lane);
 		return;

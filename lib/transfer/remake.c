@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What becomes of a lane and its work when it breaks.
+ * Broken lanes: their work is kept, and they are made again.
  *
  * A slice of a broken lane is held back until neither queue pair of it exists:
  * the own one is destroyed after its completions were taken, and the peer has

@@ -128,7 +128,7 @@ static int check_batch(struct mrg_ep *ep, const struct mrg_op *ops, size_t count
 	return 0;
 }
 
-/* What depends on the endpoint's present state; with its lock held. */
+/* Checks the endpoint's present state; with its lock held. */
 static int check_state(struct mrg_ep *ep, const struct mrg_op *ops, size_t count)
 {
 	const struct mrg_remote *last = NULL;

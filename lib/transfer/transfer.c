@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/opts.h"
-#include "transfer/clock.h"
 #include "transfer/control.h"
 #include "transfer/lane.h"
 #include "transfer/transfer.h"
@@ -129,7 +128,7 @@ static uint32_t least(uint64_t a, uint64_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* What the device cannot do is cut down to what it can. */
+/* Options beyond the device's limits are lowered to them. */
 static int find_limits(struct mrg_transfer *transfer)
 {
 	const struct mrg_transfer_opts *o = &transfer->opts;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <unistd.h>
 
-#include "transfer/clock.h"
 #include "transfer/endpoint.h"
 #include "transfer/wake.h"
 
