@@ -295,6 +295,10 @@ uninstall:
 	for m in lib/man/*.[1-8]; do [ -e "$$m" ] || continue; \
 		rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$$(basename $$m); done
 
+# Records the public interface of the version that is open: tests/abi/README.md.
+abi-baseline:
+	$(Q)tests/abi/gate record
+
 # The module's source where `dkms add mrguard/$(VERSION)` finds it.
 dkms_dir = $(DESTDIR)$(srcdir_dkms)/mrguard-$(VERSION)
 dkms-install: version-check
