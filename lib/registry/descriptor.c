@@ -38,6 +38,7 @@ void mrg_descriptor_release(struct mrg_descriptor *desc)
 	for (size_t i = 0; i < desc->share_count; i++)
 		free(desc->shares[i].bytes);
 	free(desc->shares);
+	free(desc->unknown);
 	memset(desc, 0, sizeof(*desc));
 }
 

@@ -45,6 +45,8 @@ static int read_devices(struct mrg_registry *registry, const struct mrg_registry
 		int ret;
 
 		device->open = opts->devices[i];
+		if (device->open.reserved[0] || device->open.reserved[1])
+			return -EINVAL;
 		if (!device->open.port)
 			device->open.port = 1;
 		ret = registry->ops->device(registry, device);

@@ -141,15 +141,19 @@ int mrg_near(const char *root, const struct mrg_near_place *at, const char *cons
 	struct place buffer, nic;
 	struct mrg_tree *tree;
 	char link[128];
-	int ret = mrg_private_tree_open(&tree, root);
+	int ret;
 
+	if (at->reserved[0] || at->reserved[1] || at->reserved[2])
+		return -EINVAL;
+	ret = mrg_private_tree_open(&tree, root);
 	if (ret)
 		return ret;
 	place_buffer(tree, at, &buffer);
 	for (size_t i = 0; i < count; i++) {
 		snprintf(link, sizeof(link), "/sys/class/infiniband/%.63s/device", devices[i]);
 		find_place(tree, link, &nic);
-		nics[i] = (struct mrg_near_nic){ (uint32_t)i, distance(&buffer, &nic) };
+		nics[i] = (struct mrg_near_nic){ .index = (uint32_t)i,
+						 .distance = distance(&buffer, &nic) };
 	}
 	mrg_private_tree_close(tree);
 	qsort(nics, count, sizeof(*nics), nearer);

@@ -258,7 +258,8 @@ static int judge_rails(const struct question *q, struct mrg_path *path,
 		if (remote < 0)
 			continue;
 		taken |= 1ull << remote;
-		path->rails[path->rail_count++] = (struct mrg_path_rail){ local, (uint32_t)remote };
+		path->rails[path->rail_count++] =
+			(struct mrg_path_rail){ .local = local, .remote = (uint32_t)remote };
 		if (!all)
 			break;
 	}

@@ -51,8 +51,8 @@ static struct mrg_desc_device devices[] = {
 	  .count = 3 },
 };
 static struct mrg_desc_share shares[] = {
-	{ MRG_PROTO_CUDA_VMM, (uint8_t *)"token", 5 },
-	{ MRG_PROTO_HOST_SHM, (uint8_t *)"other", 5 },
+	{ .protocol = MRG_PROTO_CUDA_VMM, .bytes = (uint8_t *)"token", .length = 5 },
+	{ .protocol = MRG_PROTO_HOST_SHM, .bytes = (uint8_t *)"other", .length = 5 },
 };
 
 static struct mrg_descriptor sample(void)
@@ -172,11 +172,18 @@ static void an_unknown_version_is_refused_by_name(void **state)
 	size_t length = write_sample(&bytes);
 
 	(void)state;
-	bytes[8] = 2;
+	bytes[8] = 3;
 	assert_int_equal(decode(bytes, length), -EPROTONOSUPPORT);
-	assert_non_null(strstr(error.cause, "version 2"));
+	assert_non_null(strstr(error.cause, "version 3"));
 	free(bytes);
 }
+
+/* Where the sample's parts have their content. */
+#define BUFFER_AT (DESC_HEAD + DESC_PART)
+#define DEVICE_AT (BUFFER_AT + DESC_BUFFER_BYTES + DESC_PART)
+#define SHARE_AT (DEVICE_AT + 2 * (DESC_DEVICE_BYTES + DESC_PART) + 4 * DESC_PIECE_BYTES)
+#define SECOND_AT (SHARE_AT + DESC_SHARE_BYTES + 5 + DESC_PART)
+#define TYPE_END (DESC_PART - 3) /* from a content back to its type's last byte */
 
 /* A peer that seals its lies. */
 static void a_contradiction_is_refused_although_the_checksum_is_right(void **state)
@@ -186,19 +193,18 @@ static void a_contradiction_is_refused_although_the_checksum_is_right(void **sta
 		uint8_t value;
 		int code;
 	} lies[] = {
-		{ 22, 1, -EBADMSG }, /* a reserved field */
-		{ 10, 3, -EBADMSG }, /* more devices than there are */
-		{ 20, 1, -EBADMSG }, /* fewer shares */
-		{ 39, 0xff, -EBADMSG }, /* a length that overflows */
-		{ 32, 1, -EBADMSG }, /* another than the pieces have */
-		{ 57, 7, -EBADMSG }, /* a bell in the host's name */
-		{ DESC_HEAD + 88, 9, -EPROTONOSUPPORT }, /* GID type */
-		{ DESC_HEAD + 89, 9, -EPROTONOSUPPORT }, /* link layer */
-		{ DESC_HEAD + 90, 0, -EBADMSG }, /* port */
-		{ DESC_HEAD + 100, 0, -EBADMSG }, /* no piece */
-		{ DESC_HEAD + 2 * DESC_DEVICE + 4 * DESC_PIECE, 99, -EPROTONOSUPPORT },
-		{ DESC_HEAD + 2 * DESC_DEVICE + 4 * DESC_PIECE + DESC_SHARE + 5, MRG_PROTO_CUDA_VMM,
-		  -EBADMSG }, /* the same share twice */
+		{ 10, 1, -EBADMSG }, /* a reserved field */
+		{ BUFFER_AT - 8, 2, -EBADMSG }, /* no buffer first */
+		{ BUFFER_AT - 4, 113, -EBADMSG }, /* another length of it */
+		{ DEVICE_AT - 8, 1, -EBADMSG }, /* a second buffer */
+		{ DEVICE_AT - 1, 1, -EBADMSG }, /* longer than all that is left */
+		{ DEVICE_AT - 4, 119, -EBADMSG }, /* a part of a piece */
+		{ BUFFER_AT + 15, 0xff, -EBADMSG }, /* a length that overflows */
+		{ BUFFER_AT + 8, 1, -EBADMSG }, /* another than the pieces have */
+		{ BUFFER_AT + 33, 7, -EBADMSG }, /* a bell in the host's name */
+		{ DEVICE_AT + 90, 0, -EBADMSG }, /* port */
+		{ DEVICE_AT + 91, 1, -EBADMSG }, /* a reserved field */
+		{ SECOND_AT, MRG_PROTO_CUDA_VMM, -EBADMSG }, /* the same share twice */
 	};
 	uint8_t *bytes;
 	size_t length = write_sample(&bytes);
@@ -215,6 +221,64 @@ static void a_contradiction_is_refused_although_the_checksum_is_right(void **sta
 	seal(bytes, length);
 	assert_int_equal(decode(bytes, length), 0);
 	free(bytes);
+}
+
+/* Bytes to change in the sample: a kind that came later, of a part at @content. */
+static const struct {
+	size_t at;
+	size_t content;
+} later[] = {
+	{ DEVICE_AT + 88, DEVICE_AT }, /* GID type */
+	{ DEVICE_AT + 89, DEVICE_AT }, /* link layer */
+	{ SHARE_AT, SHARE_AT }, /* protocol */
+	{ SHARE_AT - DESC_PART, SHARE_AT }, /* type of the part */
+};
+
+static void an_unknown_part_is_refused_if_it_must_be_understood(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		uint8_t *bytes;
+		size_t length = write_sample(&bytes);
+
+		bytes[later[i].at] = 99;
+		bytes[later[i].content - TYPE_END] |= DESC_MUST >> 24;
+		seal(bytes, length);
+		assert_int_equal(decode(bytes, length), -EPROTONOSUPPORT);
+		assert_non_null(strstr(error.cause, "a part of type "));
+		assert_non_null(strstr(error.remedy, "same version"));
+		free(bytes);
+	}
+}
+
+static void an_unknown_part_is_skipped_and_written_again(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+		struct mrg_descriptor desc, copy;
+		uint8_t *bytes;
+		size_t length = write_sample(&bytes);
+		void *again, *third;
+
+		bytes[later[i].at] = 99;
+		seal(bytes, length);
+		assert_int_equal(mrg_descriptor_decode(bytes, length, &desc, NULL), 0);
+		assert_int_equal(desc.device_count + desc.share_count, 3);
+		assert_memory_equal(desc.unknown, bytes + later[i].content - DESC_PART,
+				    desc.unknown_length);
+		assert_int_equal(mrg_descriptor_encode(&desc, &again), length);
+		assert_memory_equal((uint8_t *)again + length - desc.unknown_length, desc.unknown,
+				    desc.unknown_length);
+		assert_int_equal(mrg_descriptor_decode(again, length, &copy, NULL), 0);
+		assert_int_equal(copy.unknown_length, desc.unknown_length);
+		assert_int_equal(mrg_descriptor_encode(&copy, &third), length);
+		assert_memory_equal(again, third, length);
+		mrg_descriptor_release(&desc);
+		mrg_descriptor_release(&copy);
+		free(again);
+		free(third);
+		free(bytes);
+	}
 }
 
 static void what_could_not_be_read_is_not_written(void **state)
@@ -234,6 +298,13 @@ static void what_could_not_be_read_is_not_written(void **state)
 	assert_int_equal(mrg_descriptor_encode(&desc, &bytes), -EINVAL);
 	desc = sample();
 	desc.length--;
+	assert_int_equal(mrg_descriptor_encode(&desc, &bytes), -EINVAL);
+	desc = sample();
+	desc.reserved[1] = 1;
+	assert_int_equal(mrg_descriptor_encode(&desc, &bytes), -EINVAL);
+	desc = sample();
+	desc.unknown = (uint8_t[DESC_PART]){ 99, 0, 0, 0, 1 };
+	desc.unknown_length = DESC_PART;
 	assert_int_equal(mrg_descriptor_encode(&desc, &bytes), -EINVAL);
 	devices[0].pieces = &gap;
 	desc = sample();
@@ -298,6 +369,8 @@ int main(void)
 		cmocka_unit_test(each_cut_is_found),
 		cmocka_unit_test(an_unknown_version_is_refused_by_name),
 		cmocka_unit_test(a_contradiction_is_refused_although_the_checksum_is_right),
+		cmocka_unit_test(an_unknown_part_is_refused_if_it_must_be_understood),
+		cmocka_unit_test(an_unknown_part_is_skipped_and_written_again),
 		cmocka_unit_test(what_could_not_be_read_is_not_written),
 		cmocka_unit_test(keys_are_those_of_the_pieces_that_a_range_touches),
 		cmocka_unit_test(protocols_have_names_that_can_be_read),

@@ -16,7 +16,9 @@
 #define REMOTE 6 /* IBV_ACCESS_REMOTE_WRITE | _READ */
 
 static struct mrg_desc_device local_devices[4], remote_devices[4];
-static struct mrg_desc_share hip = { MRG_PROTO_HIP_IPC, (uint8_t *)"h", 1 };
+static struct mrg_desc_share hip = { .protocol = MRG_PROTO_HIP_IPC,
+				     .bytes = (uint8_t *)"h",
+				     .length = 1 };
 static struct mrg_descriptor local, remote;
 static struct mrg_path path;
 static struct mrg_error error;

@@ -113,7 +113,9 @@ static void describe(struct mrg_descriptor *desc)
 		bail("no descriptor");
 	desc->shares = calloc(1, sizeof(*desc->shares));
 	desc->share_count = 1;
-	desc->shares[0] = (struct mrg_desc_share){ MRG_PROTO_HOST_SHM, calloc(1, 8), 8 };
+	desc->shares[0] = (struct mrg_desc_share){ .protocol = MRG_PROTO_HOST_SHM,
+						   .bytes = calloc(1, 8),
+						   .length = 8 };
 	if (mrg_buffer_unregister(buffer, 0) || mrg_registry_close(registry))
 		bail("the registry does not close");
 }
