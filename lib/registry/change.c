@@ -102,15 +102,15 @@ static int check_demand(struct mrg_registry *registry, uint64_t addr, uint64_t l
 
 static void push(struct mrg_buffer **list, struct mrg_buffer *buffer)
 {
-	buffer->cold->next = *list;
+	buffer->locked->next = *list;
 	*list = buffer;
 }
 
 static void take_out(struct mrg_buffer **list, const struct mrg_buffer *buffer)
 {
 	while (*list != buffer)
-		list = &(*list)->cold->next;
-	*list = buffer->cold->next;
+		list = &(*list)->locked->next;
+	*list = buffer->locked->next;
 }
 
 static void wait_for_change(struct mrg_registry *registry)
@@ -120,7 +120,7 @@ static void wait_for_change(struct mrg_registry *registry)
 
 static void end_change(struct mrg_buffer *buffer)
 {
-	buffer->cold->changing = false;
+	buffer->locked->changing = false;
 	pthread_cond_broadcast(&buffer->registry->changed);
 }
 
@@ -150,12 +150,12 @@ static void tell(struct mrg_buffer *buffer, uint64_t have)
 static bool is_live(const struct mrg_buffer *buffer, const void *arg)
 {
 	(void)arg;
-	return buffer->cold->state == BUFFER_LIVE;
+	return buffer->locked->state == BUFFER_LIVE;
 }
 
 static bool is_being_made(const struct mrg_registry *registry, uint64_t addr, uint64_t length)
 {
-	for (const struct mrg_buffer *at = registry->making; at; at = at->cold->next)
+	for (const struct mrg_buffer *at = registry->making; at; at = at->locked->next)
 		if (at->addr == addr && at->length == length)
 			return true;
 	return false;
@@ -169,7 +169,7 @@ static struct mrg_buffer *find_record(struct mrg_registry *registry, uint64_t ad
 	for (;;) {
 		buffer = registry_index_exact(&registry->index, addr, addr + (length - 1), is_live,
 					      NULL);
-		if (buffer ? !buffer->cold->changing : !is_being_made(registry, addr, length))
+		if (buffer ? !buffer->locked->changing : !is_being_made(registry, addr, length))
 			return buffer;
 		wait_for_change(registry);
 	}
@@ -180,29 +180,29 @@ static void note_wanted(struct mrg_buffer *buffer, uint32_t protocols, uint64_t 
 {
 	uint32_t present = mrg_buffer_protocols(buffer);
 
-	buffer->cold->wanted |= protocols;
+	buffer->locked->wanted |= protocols;
 	if (present & GPU_SHARES)
-		buffer->cold->wanted &= ~GPU_SHARES | present;
+		buffer->locked->wanted &= ~GPU_SHARES | present;
 	if (protocols & MRG_PROTO_BIT(MRG_PROTO_VERBS))
-		buffer->cold->wanted_devices |= devices;
+		buffer->locked->wanted_devices |= devices;
 }
 
 /* ---- registering ---- */
 
 static struct mrg_buffer *make_record(struct mrg_registry *registry, const struct demand *demand)
 {
-	size_t hot = registry_hot_bytes(registry);
+	size_t start = registry_lookup_bytes(registry);
 	struct mrg_buffer *buffer = registry_arena_take(&registry->index.records);
 
 	if (!buffer)
 		return NULL;
-	memset(buffer, 0, hot + sizeof(struct registry_buffer_cold));
+	memset(buffer, 0, start + sizeof(struct registry_buffer_locked));
 	buffer->addr = demand->request.addr;
 	buffer->length = demand->request.length;
 	buffer->registry = registry;
-	buffer->cold = (struct registry_buffer_cold *)((char *)buffer + hot);
-	buffer->cold->access = demand->request.access;
-	buffer->cold->changing = true;
+	buffer->locked = (struct registry_buffer_locked *)((char *)buffer + start);
+	buffer->locked->access = demand->request.access;
+	buffer->locked->changing = true;
 	return buffer;
 }
 
@@ -210,9 +210,9 @@ static int keep_lazy(struct mrg_buffer *buffer, const struct demand *demand)
 {
 	int ret;
 
-	if (!demand->lazy || buffer->cold->lazy)
+	if (!demand->lazy || buffer->locked->lazy)
 		return 0;
-	ret = registry_request_keep(&buffer->cold->lazy, &demand->request);
+	ret = registry_request_keep(&buffer->locked->lazy, &demand->request);
 	if (!ret)
 		return 0;
 	return base_fail(buffer->registry->error_owner, ret, "keep request",
@@ -242,8 +242,8 @@ static int show_record(struct mrg_buffer *buffer, const struct demand *demand)
 	if (ret)
 		return base_fail(registry->error_owner, ret, "keep record", "Free memory.",
 				 "There is no memory for the registry's index.");
-	buffer->cold->state = BUFFER_LIVE;
-	buffer->cold->registrations = 1;
+	buffer->locked->state = BUFFER_LIVE;
+	buffer->locked->registrations = 1;
 	note_wanted(buffer, demand->protocols, demand->devices);
 	registry->stats.buffers++;
 	registry->stats.registrations++;
@@ -253,8 +253,8 @@ static int show_record(struct mrg_buffer *buffer, const struct demand *demand)
 
 static void drop_record(struct mrg_buffer *buffer)
 {
-	if (buffer->cold->lazy)
-		registry_request_drop(buffer->cold->lazy);
+	if (buffer->locked->lazy)
+		registry_request_drop(buffer->locked->lazy);
 	registry_arena_give(&buffer->registry->index.records, buffer);
 }
 
@@ -263,7 +263,7 @@ static void leave_record(struct mrg_buffer *buffer)
 {
 	struct mrg_registry *registry = buffer->registry;
 
-	buffer->cold->state = BUFFER_LEFT;
+	buffer->locked->state = BUFFER_LEFT;
 	push(&registry->left, buffer);
 	registry->stats.leftover += registry_entry_count(buffer);
 }
@@ -304,7 +304,7 @@ static int other_access(const struct mrg_buffer *buffer, int access)
 		"Register it with the same access, or unregister it first.",
 		"The %#llx bytes at %#llx are registered with access %#x already, not with %#x.",
 		(unsigned long long)buffer->length, (unsigned long long)buffer->addr,
-		(unsigned int)buffer->cold->access, (unsigned int)access);
+		(unsigned int)buffer->locked->access, (unsigned int)access);
 }
 
 /* Adds what the record lacks; it has a registration, and so stays. */
@@ -317,7 +317,7 @@ static int change_record(struct mrg_buffer *buffer, struct registry_request *req
 
 	if (!registry_missing(buffer, protocols, devices))
 		return 0;
-	buffer->cold->changing = true;
+	buffer->locked->changing = true;
 	pthread_mutex_unlock(&registry->lock);
 	ret = registry_make(buffer, request, protocols, devices);
 	pthread_mutex_lock(&registry->lock);
@@ -331,7 +331,7 @@ static int register_again(struct mrg_buffer *buffer, struct demand *demand, stru
 {
 	int ret;
 
-	if (buffer->cold->access != demand->request.access)
+	if (buffer->locked->access != demand->request.access)
 		return other_access(buffer, demand->request.access);
 	ret = keep_lazy(buffer, demand);
 	if (!ret)
@@ -340,7 +340,7 @@ static int register_again(struct mrg_buffer *buffer, struct demand *demand, stru
 	if (ret)
 		return ret;
 	note_wanted(buffer, demand->protocols, demand->devices);
-	buffer->cold->registrations++;
+	buffer->locked->registrations++;
 	buffer->registry->stats.registrations++;
 	*out = buffer;
 	return 0;
@@ -368,7 +368,7 @@ int mrg_buffer_register(struct mrg_registry *registry, uint64_t addr, uint64_t l
 
 static int lacks_protocol(const struct mrg_buffer *buffer, uint32_t protocols)
 {
-	uint32_t wanted = buffer->cold->wanted;
+	uint32_t wanted = buffer->locked->wanted;
 
 	if (wanted & protocols & GPU_SHARES)
 		protocols &= ~GPU_SHARES;
@@ -377,32 +377,32 @@ static int lacks_protocol(const struct mrg_buffer *buffer, uint32_t protocols)
 
 static int require(struct mrg_buffer *buffer, uint32_t protocols)
 {
-	struct registry_buffer_cold *cold = buffer->cold;
+	struct registry_buffer_locked *locked = buffer->locked;
 	int ret;
 
 	/* One who ends it may be waiting for this caller's hold. */
-	while (cold->changing && cold->state != BUFFER_ENDING)
+	while (locked->changing && locked->state != BUFFER_ENDING)
 		wait_for_change(buffer->registry);
-	if (cold->state != BUFFER_LIVE)
+	if (locked->state != BUFFER_LIVE)
 		return base_fail(buffer->registry->error_owner, -EBUSY, "check buffer",
 				 "Register the buffer again.", "The buffer is being unregistered.");
-	protocols = protocols ? protocols : cold->wanted;
+	protocols = protocols ? protocols : locked->wanted;
 	if (lacks_protocol(buffer, protocols))
 		return base_fail(
 			buffer->registry->error_owner, -ENOPROTOOPT, "check buffer",
 			"Register the buffer for all of them.",
 			"The buffer is registered for protocols %#x, and %#x are asked for.",
-			cold->wanted, protocols);
-	if (!cold->lazy)
+			locked->wanted, protocols);
+	if (!locked->lazy)
 		return 0;
-	ret = change_record(buffer, cold->lazy, protocols, cold->wanted_devices);
+	ret = change_record(buffer, locked->lazy, protocols, locked->wanted_devices);
 	if (ret)
 		return ret;
 	note_wanted(buffer, 0, 0);
-	if (registry_missing(buffer, cold->wanted, cold->wanted_devices))
+	if (registry_missing(buffer, locked->wanted, locked->wanted_devices))
 		return 0;
-	registry_request_drop(cold->lazy);
-	cold->lazy = NULL;
+	registry_request_drop(locked->lazy);
+	locked->lazy = NULL;
 	return 0;
 }
 
@@ -461,7 +461,7 @@ static void reopen(struct mrg_buffer *buffer)
 {
 	atomic_fetch_and(&buffer->users, ~BUFFER_CLOSED);
 	tell(buffer, entries_of(buffer));
-	buffer->cold->state = BUFFER_LIVE;
+	buffer->locked->state = BUFFER_LIVE;
 }
 
 /*
@@ -475,7 +475,7 @@ static int close_record(struct mrg_buffer *buffer, uint32_t timeout_ms)
 
 	if (!timeout_ms && atomic_load(&buffer->users))
 		return still_held(buffer, -EBUSY);
-	buffer->cold->state = BUFFER_ENDING;
+	buffer->locked->state = BUFFER_ENDING;
 	tell(buffer, INDEX_CLOSED);
 	if (atomic_fetch_or(&buffer->users, BUFFER_CLOSED)) {
 		pthread_mutex_unlock(&registry->lock);
@@ -509,7 +509,7 @@ static int withdraw(struct mrg_buffer *buffer, uint32_t timeout_ms)
 	registry->stats.registrations--;
 	registry->stats.entries -= registry_entry_count(buffer);
 	registry->stats.leftover += registry_entry_count(buffer);
-	buffer->cold->state = BUFFER_LEFT;
+	buffer->locked->state = BUFFER_LEFT;
 	push(&registry->left, buffer);
 	return 0;
 }
@@ -530,8 +530,8 @@ static int undo_left(struct mrg_buffer *buffer)
 	if (ret)
 		return ret;
 	take_out(&registry->left, buffer);
-	if (buffer->cold->lazy)
-		registry_request_drop(buffer->cold->lazy);
+	if (buffer->locked->lazy)
+		registry_request_drop(buffer->locked->lazy);
 	registry_index_retire(&registry->index, &registry->index.records, buffer);
 	return 0;
 }
@@ -541,13 +541,13 @@ static int end_record(struct mrg_buffer *buffer, uint32_t timeout_ms)
 	struct mrg_registry *registry = buffer->registry;
 	int ret = 0;
 
-	buffer->cold->changing = true;
-	if (buffer->cold->state == BUFFER_LIVE)
+	buffer->locked->changing = true;
+	if (buffer->locked->state == BUFFER_LIVE)
 		ret = withdraw(buffer, timeout_ms);
 	if (!ret)
 		ret = undo_left(buffer);
 	if (ret)
-		buffer->cold->changing = false;
+		buffer->locked->changing = false;
 	pthread_cond_broadcast(&registry->changed);
 	return ret;
 }
@@ -560,10 +560,10 @@ int mrg_buffer_unregister(struct mrg_buffer *buffer, uint32_t timeout_ms)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&registry->lock);
-	while (buffer->cold->changing)
+	while (buffer->locked->changing)
 		wait_for_change(registry);
-	if (buffer->cold->state == BUFFER_LIVE && buffer->cold->registrations > 1) {
-		buffer->cold->registrations--;
+	if (buffer->locked->state == BUFFER_LIVE && buffer->locked->registrations > 1) {
+		buffer->locked->registrations--;
 		registry->stats.registrations--;
 	} else {
 		ret = end_record(buffer, timeout_ms);

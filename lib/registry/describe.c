@@ -47,7 +47,7 @@ static int describe_device(const struct mrg_buffer *buffer, size_t index, const 
 	out->lid = device->lid;
 	out->link_layer = device->link_layer;
 	out->port = (uint8_t)device->open.port;
-	out->access = (uint32_t)buffer->cold->access;
+	out->access = (uint32_t)buffer->locked->access;
 	return describe_pieces(buffer, entry, out);
 }
 

@@ -25,34 +25,34 @@ static void show_entry(struct mrg_buffer *buffer, size_t slot, void *entry)
 }
 
 /* It covers a part of the range alone, so no record may have it. */
-static void keep_rest(struct mrg_registry *registry, struct registry_rest *rest)
+static void keep_leftover(struct mrg_registry *registry, struct registry_leftover *leftover)
 {
 	pthread_mutex_lock(&registry->lock);
-	rest->next = registry->rest;
-	registry->rest = rest;
+	leftover->next = registry->leftovers;
+	registry->leftovers = leftover;
 	registry->stats.leftover++;
 	pthread_mutex_unlock(&registry->lock);
 }
 
-/* Room for a rest is had before there can be one: it must not get lost. */
+/* Room for a leftover is had before there can be one: it must not get lost. */
 static int add_entry(struct progress *progress, uint32_t protocols, size_t device,
 		     enum mrg_protocol *made, void **entry)
 {
 	struct mrg_registry *registry = progress->buffer->registry;
-	struct registry_rest *rest = calloc(1, sizeof(*rest));
+	struct registry_leftover *leftover = calloc(1, sizeof(*leftover));
 	int ret;
 
-	if (!rest)
+	if (!leftover)
 		return base_error_set(&progress->error, -ENOMEM, "register", "Free memory.",
 				      "There is no memory for an entry.");
-	ret = registry->ops->add(registry, progress->request, protocols, device, &rest->protocol,
-				 &rest->entry, &progress->error);
-	*made = rest->protocol;
-	*entry = rest->entry;
-	if (ret && rest->entry)
-		keep_rest(registry, rest);
+	ret = registry->ops->add(registry, progress->request, protocols, device,
+				 &leftover->protocol, &leftover->entry, &progress->error);
+	*made = leftover->protocol;
+	*entry = leftover->entry;
+	if (ret && leftover->entry)
+		keep_leftover(registry, leftover);
 	else
-		free(rest);
+		free(leftover);
 	return ret;
 }
 
@@ -150,21 +150,21 @@ int registry_undo(struct mrg_buffer *buffer)
 	return first ? mrg_private_error_keep(buffer->registry->error_owner, &first_error) : 0;
 }
 
-int registry_undo_rest(struct mrg_registry *registry)
+int registry_undo_leftovers(struct mrg_registry *registry)
 {
-	struct registry_rest **at = &registry->rest, *rest;
+	struct registry_leftover **at = &registry->leftovers, *leftover;
 	struct mrg_error error, first_error;
 	int ret, first = 0;
 
-	while ((rest = *at)) {
-		ret = registry->ops->remove(registry, rest->protocol, rest->entry, &error);
+	while ((leftover = *at)) {
+		ret = registry->ops->remove(registry, leftover->protocol, leftover->entry, &error);
 		if (!ret) {
-			*at = rest->next;
-			free(rest);
+			*at = leftover->next;
+			free(leftover);
 			registry->stats.leftover--;
 			continue;
 		}
-		at = &rest->next;
+		at = &leftover->next;
 		if (!first)
 			first_error = error;
 		first = first ? first : ret;

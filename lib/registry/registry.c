@@ -73,8 +73,8 @@ static struct mrg_registry *make_registry(const struct mrg_registry_opts *opts,
 	registry->share = opts->share;
 	registry->gpu = opts->gpu;
 	registry->next_generation = 1;
-	registry_index_init(&registry->index,
-			    registry_hot_bytes(registry) + sizeof(struct registry_buffer_cold));
+	registry_index_init(&registry->index, registry_lookup_bytes(registry) +
+						      sizeof(struct registry_buffer_locked));
 	mrg_boot_id(registry->boot);
 	read_host(registry->host);
 	return registry;
@@ -136,8 +136,8 @@ static int undo_one(struct mrg_buffer *buffer, void *arg)
 static int drop_lazy(struct mrg_buffer *buffer, void *arg)
 {
 	(void)arg;
-	if (buffer->cold->lazy)
-		registry_request_drop(buffer->cold->lazy);
+	if (buffer->locked->lazy)
+		registry_request_drop(buffer->locked->lazy);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ static void each_left(struct mrg_registry *registry,
 	struct mrg_buffer *next;
 
 	for (struct mrg_buffer *at = registry->left; at; at = next) {
-		next = at->cold->next;
+		next = at->locked->next;
 		visit(at, arg);
 	}
 }
@@ -165,7 +165,7 @@ int mrg_registry_close(struct mrg_registry *registry)
 				 "Let all transfers end, then close the registry again.",
 				 "A buffer of the registry is held.");
 	/* All are tried; of those that fail the last is told. */
-	ret = registry_undo_rest(registry);
+	ret = registry_undo_leftovers(registry);
 	registry_index_each(&registry->index, undo_one, &ret);
 	each_left(registry, undo_one, &ret);
 	if (ret)

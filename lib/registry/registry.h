@@ -74,7 +74,7 @@ enum registry_buffer_state {
 };
 
 /* The part of a record that look-ups do not read; under the registry's lock. */
-struct registry_buffer_cold {
+struct registry_buffer_locked {
 	struct mrg_buffer *next; /* in the list of those making, or left */
 	uint64_t registrations;
 	uint64_t wanted_devices;
@@ -99,13 +99,13 @@ struct mrg_buffer {
 	uint64_t length;
 	uint64_t generation;
 	struct mrg_registry *registry;
-	struct registry_buffer_cold *cold;
+	struct registry_buffer_locked *locked;
 	_Atomic(void *) slots[];
 };
 
 /* A part of an entry that did not come about, and that did not go either. */
-struct registry_rest {
-	struct registry_rest *next;
+struct registry_leftover {
+	struct registry_leftover *next;
 	enum mrg_protocol protocol;
 	void *entry;
 };
@@ -130,7 +130,7 @@ struct mrg_registry {
 	uint64_t next_generation;
 	struct mrg_buffer *making;
 	struct mrg_buffer *left;
-	struct registry_rest *rest;
+	struct registry_leftover *leftovers;
 	struct mrg_registry_stats stats;
 
 	struct registry_device devices[];
@@ -142,7 +142,7 @@ extern const struct registry_ops registry_ops_real;
 int registry_open_with(struct mrg_registry **registry, const struct mrg_registry_opts *opts,
 		       const struct registry_ops *ops);
 
-static inline size_t registry_hot_bytes(const struct mrg_registry *registry)
+static inline size_t registry_lookup_bytes(const struct mrg_registry *registry)
 {
 	return sizeof(struct mrg_buffer) + registry->slot_count * sizeof(void *);
 }
@@ -172,7 +172,7 @@ static inline void *registry_buffer_entry(const struct mrg_buffer *buffer, size_
 bool registry_buffer_try_hold(struct mrg_buffer *buffer);
 
 /* registry_entries.c: making and undoing, by the thread that has set
- * @buffer->cold->changing; without the lock */
+ * @buffer->locked->changing; without the lock */
 
 /** registry_make() - the entries of @protocols and @devices that the record
  *  lacks; on failure those made here are undone, last first.  A -errno with the
@@ -182,9 +182,9 @@ int registry_make(struct mrg_buffer *buffer, struct registry_request *request, u
 /** registry_undo() - all entries, last first; those that fail stay.  The first
  *  -errno, with the failure kept. */
 int registry_undo(struct mrg_buffer *buffer);
-/** registry_undo_rest() - parts of entries that did not come about.  The first
+/** registry_undo_leftovers() - parts of entries that did not come about.  The first
  *  -errno, with the failure kept. */
-int registry_undo_rest(struct mrg_registry *registry);
+int registry_undo_leftovers(struct mrg_registry *registry);
 /** registry_missing() - which of @protocols and @devices have no entry */
 uint32_t registry_missing(const struct mrg_buffer *buffer, uint32_t protocols, uint64_t devices);
 size_t registry_entry_count(const struct mrg_buffer *buffer);
