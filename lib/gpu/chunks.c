@@ -5,7 +5,6 @@
  * mapping.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "base/grow.h"
 #include "gpu/driver.h"

@@ -73,18 +73,24 @@ static void read_driver(const struct mrg_gpu *gpu, const char *pci, char *driver
 
 /* ---- CUDA ---- */
 
-static void judge_dmabuf(const struct gpu_driver *driver, int ordinal, struct mrg_gpu_cap *cap)
+/* "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04" */
+bool gpu_open_modules(void)
 {
 	char line[256];
 
+	read_first_line("/proc/driver/nvidia/version", line, sizeof(line));
+	return strstr(line, "Open Kernel Module");
+}
+
+static void judge_dmabuf(const struct gpu_driver *driver, int ordinal, struct mrg_gpu_cap *cap)
+{
 	if (!driver->c.dmabuf) {
 		no(cap, "The driver is older than CUDA 11.7.");
 	} else if (gpu_cuda_attribute(driver, ordinal, CUDA_DEV_DMABUF)) {
 		yes(cap);
 	} else {
-		read_first_line("/proc/driver/nvidia/version", line, sizeof(line));
 		no(cap,
-		   strstr(line, "Open Kernel Module") ?
+		   gpu_open_modules() ?
 			   "The GPU has no GPUDirect RDMA." :
 			   "The kernel modules are NVIDIA's proprietary ones, and only the open ones export DMA-BUFs.");
 	}
@@ -140,13 +146,9 @@ static void judge_cuda(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 
 static void judge_hip(const struct gpu_driver *driver, struct mrg_gpu_device *d)
 {
-	bool dmabuf = true;
-
-	if (driver->hsa.system_info && driver->hsa.system_info(HSA_SYSTEM_DMABUF, &dmabuf))
-		dmabuf = true;
 	if (!driver->c.dmabuf && !driver->hsa.export_dmabuf)
 		no(&d->dmabuf, "This ROCm release has no call that exports a DMA-BUF.");
-	else if (!dmabuf)
+	else if (!gpu_hip_dmabuf(driver))
 		no(&d->dmabuf, "The amdgpu driver's KFD interface is older than 1.12.");
 	else
 		yes(&d->dmabuf);

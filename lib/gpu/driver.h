@@ -79,6 +79,8 @@ int gpu_device_key(const struct gpu_driver *driver, int ordinal, uint8_t key[16]
 /** gpu_find_device() - the ordinal with that key; -ENODEV */
 int gpu_find_device(struct mrg_gpu *gpu, const struct gpu_driver *driver, const uint8_t key[16]);
 int gpu_cuda_attribute(const struct gpu_driver *driver, int ordinal, int attribute);
+/** gpu_hip_dmabuf() - false where ROCr says that the kernel exports no DMA-BUFs */
+bool gpu_hip_dmabuf(const struct gpu_driver *driver);
 
 /* result.c */
 
@@ -132,6 +134,11 @@ uint64_t gpu_buffer_id(const struct gpu_driver *driver, uint64_t addr);
  *  @use_ioctl: ask PROCMAP_QUERY first (Linux 6.11) */
 int gpu_host_classify(const struct mrg_gpu *gpu, uint64_t addr, uint64_t length, bool use_ioctl,
 		      struct mrg_mem *mem);
+
+/* devices.c */
+
+/** gpu_open_modules() - NVIDIA's open kernel modules are loaded */
+bool gpu_open_modules(void);
 
 /* pci.c */
 

@@ -136,26 +136,12 @@ static int check_bounds(const struct job *job)
 		"The driver reports no bounds of the memory at 0x%" PRIx64 ".", job->addr);
 }
 
-/* "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04" */
-static bool open_modules(void)
-{
-	FILE *version = fopen("/proc/driver/nvidia/version", "re");
-	char line[256] = "";
-
-	if (!version)
-		return false;
-	if (!fgets(line, sizeof(line), version))
-		line[0] = '\0';
-	fclose(version);
-	return strstr(line, "Open Kernel Module");
-}
-
 static int refuse_driver(const struct job *job)
 {
 	if (job->driver->vendor == GPU_CUDA)
 		return base_fail(
 			job->gpu->error_owner, -EOPNOTSUPP, "check driver",
-			open_modules() ?
+			gpu_open_modules() ?
 				"Use host memory: this GPU has no GPUDirect RDMA." :
 				"Install NVIDIA's open kernel modules (the proprietary ones export no DMA-BUFs), driver 515 or newer.",
 			"CUDA device %d reports that it exports no DMA-BUFs (attribute %d is 0).",
@@ -165,22 +151,15 @@ static int refuse_driver(const struct job *job)
 			 "This ROCm release exports no DMA-BUFs.");
 }
 
-static bool hip_exports(const struct gpu_driver *driver)
-{
-	bool can = true;
-
-	if (driver->hsa.system_info && driver->hsa.system_info(HSA_SYSTEM_DMABUF, &can))
-		can = true;
-	return can && (driver->c.dmabuf || driver->hsa.export_dmabuf);
-}
-
 static int check_driver(const struct job *job)
 {
 	const struct mrg_mem *mem = &job->out.mem;
 	bool can;
 
 	if (job->driver->vendor == GPU_HIP)
-		can = mem->kind == MRG_MEM_HIP_VMM || hip_exports(job->driver);
+		can = mem->kind == MRG_MEM_HIP_VMM ||
+		      (gpu_hip_dmabuf(job->driver) &&
+		       (job->driver->c.dmabuf || job->driver->hsa.export_dmabuf));
 	else
 		can = job->driver->c.dmabuf &&
 		      gpu_cuda_attribute(job->driver, mem->device, CUDA_DEV_DMABUF);

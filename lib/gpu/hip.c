@@ -128,3 +128,12 @@ int gpu_hip_load(struct mrg_gpu *gpu, struct gpu_driver *driver, bool loaded_onl
 		resolve(gpu, driver, hsa, hsa_symbols, 3);
 	return 0;
 }
+
+bool gpu_hip_dmabuf(const struct gpu_driver *driver)
+{
+	bool can = true;
+
+	if (driver->hsa.system_info && driver->hsa.system_info(HSA_SYSTEM_DMABUF, &can))
+		can = true;
+	return can;
+}

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/grow.h"
 #include "gpu/vmm.h"
 
 /* From this release on the import takes the descriptor itself, as CUDA does;
@@ -134,22 +135,12 @@ int gpu_window_open(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t k
 
 static int grow(struct gpu_window *window)
 {
-	size_t room = window->room ? window->room * 2 : 64;
-	uint64_t *sizes;
-	int *fds;
+	uint64_t *sizes = base_grow(window->sizes, &window->room, window->count, sizeof(*sizes));
+	int *fds = base_grow(window->fds, &window->fd_room, window->held, sizeof(*fds));
 
-	if (window->count < window->room)
-		return 0;
-	sizes = realloc(window->sizes, room * sizeof(*sizes));
-	if (!sizes)
-		return -ENOMEM;
-	window->sizes = sizes;
-	fds = realloc(window->fds, room * sizeof(*fds));
-	if (!fds)
-		return -ENOMEM;
-	window->fds = fds;
-	window->room = room;
-	return 0;
+	window->sizes = sizes ? sizes : window->sizes;
+	window->fds = fds ? fds : window->fds;
+	return sizes && fds ? 0 : -ENOMEM;
 }
 
 /* CUDA takes the number by value, where 0 would be taken for NULL on ROCm: the

@@ -38,7 +38,7 @@ struct gpu_window {
 	size_t count, room;
 	size_t ready_count;
 	int *fds; /* HIP: kept until access is set */
-	size_t held;
+	size_t held, fd_room;
 	struct gpu_imported note;
 	bool noted;
 };

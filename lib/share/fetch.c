@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "share/handle.h"
@@ -28,17 +27,9 @@ struct fetch {
 	uint64_t in_run;
 };
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 static void push_deadline(struct fetch *fetch)
 {
-	fetch->deadline = now_ms() + fetch->share->timeout_ms;
+	fetch->deadline = share_now_ms() + fetch->share->timeout_ms;
 }
 
 static int timed_out(const struct fetch *fetch, const char *stage)
@@ -150,7 +141,7 @@ static int connect_owner(struct fetch *fetch)
 		fetch->fd = share_connect(&address);
 		if (fetch->fd != -EAGAIN)
 			break;
-		if (now_ms() >= fetch->deadline)
+		if (share_now_ms() >= fetch->deadline)
 			return timed_out(fetch, "connect");
 		poll(NULL, 0, CONNECT_MS);
 	}
@@ -201,7 +192,7 @@ static int wait_message(const struct fetch *fetch)
 		{ .fd = fetch->fd, .events = POLLIN },
 		{ .fd = fetch->owner, .events = POLLIN },
 	};
-	uint64_t now = now_ms();
+	uint64_t now = share_now_ms();
 	int ret;
 
 	if (now >= fetch->deadline)

@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "share/handle.h"
@@ -56,14 +55,6 @@ struct share_server {
 
 /* Tags of epoll events; clients have their index. */
 enum { TAG_LISTENER = MAX_CLIENTS, TAG_WAKE };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 static int watch(const struct share_server *server, int op, int fd, uint32_t tag, uint32_t events)
 {
@@ -137,7 +128,7 @@ static void start_request(struct share_server *server, struct client *client,
 	client->state = SENDING;
 	client->next = client->acked = request->first;
 	client->batch = request->batch < BATCH ? request->batch : BATCH;
-	client->deadline = now_ms() + server->share->timeout_ms;
+	client->deadline = share_now_ms() + server->share->timeout_ms;
 }
 
 static void take_ack(struct share_server *server, struct client *client,
@@ -149,7 +140,7 @@ static void take_ack(struct share_server *server, struct client *client,
 		return;
 	}
 	client->acked = ack->next;
-	client->deadline = now_ms() + server->share->timeout_ms;
+	client->deadline = share_now_ms() + server->share->timeout_ms;
 	if (client->acked == client->range->count)
 		client->state = FINISHED;
 }
@@ -209,7 +200,7 @@ static void close_sent(struct client *client, const int *fds, size_t count)
  * peer hears of it before its own patience ends. */
 static void wait_a_little(struct share_server *server, struct client *client, int why)
 {
-	uint64_t now = now_ms();
+	uint64_t now = share_now_ms();
 
 	if (!client->trouble)
 		client->deadline = now + server->share->timeout_ms / 2;
@@ -358,14 +349,14 @@ static void admit(struct share_server *server, int fd)
 	client->state = CONNECTED;
 	client->fd = fd;
 	client->deadline =
-		now_ms() +
+		share_now_ms() +
 		(server->share->timeout_ms < REQUEST_MS ? server->share->timeout_ms : REQUEST_MS);
 }
 
 static void set_listening(struct share_server *server, bool on)
 {
 	watch(server, EPOLL_CTL_MOD, server->listener, TAG_LISTENER, on ? EPOLLIN : 0);
-	server->paused_until = on ? NEVER : now_ms() + PAUSE_MS;
+	server->paused_until = on ? NEVER : share_now_ms() + PAUSE_MS;
 }
 
 static void accept_one(struct share_server *server)
@@ -419,13 +410,13 @@ static void handle(struct share_server *server, const struct epoll_event *event)
 static void turn(struct share_server *server)
 {
 	struct epoll_event events[16];
-	uint64_t now = now_ms();
+	uint64_t now = share_now_ms();
 	int count;
 
 	count = epoll_wait(server->epoll, events, 16, next_timeout(server, now));
 	for (int i = 0; i < count; i++)
 		handle(server, &events[i]);
-	now = now_ms();
+	now = share_now_ms();
 	if (server->paused_until <= now)
 		set_listening(server, true);
 	serve(server, now);

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "share/message.h"
 
@@ -46,6 +47,14 @@ int share_send(int fd, const void *message, size_t length, const int *fds, size_
  */
 ssize_t share_receive(int fd, union share_message *message, int fds[SHARE_MAX_FDS], size_t *count);
 void share_close_fds(const int *fds, size_t count);
+
+static inline uint64_t share_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
 
 /** share_wait_ms() - for poll(2), which counts in an int: @left, rounded up,
  *  or as much of it as fits.  A caller that waited too short a time looks at the

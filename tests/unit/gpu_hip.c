@@ -241,7 +241,7 @@ static void a_release_without_the_calls_is_named(void **state)
 	(void)state;
 	open_as(ROCM(6, 4));
 	gpu->drivers[GPU_HIP].loaded = gpu->drivers[GPU_HIP].broken = true;
-	strcpy(gpu->drivers[GPU_HIP].why, "libamdhip64.so has no hipMemMap()");
+	strcpy(gpu->drivers[GPU_HIP].why, "The runtime, libamdhip64.so, has no hipMemMap().");
 	assert_int_equal(mrg_gpu_devices(gpu, &list), 0);
 	assert_false(list.runtimes[1].usable);
 	assert_non_null(strstr(list.runtimes[1].why, "hipMemMap"));
