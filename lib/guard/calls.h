@@ -17,7 +17,7 @@ enum guard_call {
 	GUARD_DEREG_MR = GUARD_REGISTRATIONS,
 	GUARD_FORK_INIT,
 	GUARD_REPLACED,
-	/* Those that it only calls, for libmrguard.a. */
+	/* Those that it only calls, for internal.a. */
 	GUARD_QUERY_DEVICE = GUARD_REPLACED,
 	GUARD_IS_FORK_INITIALIZED,
 	GUARD_DONTFORK_RANGE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls of the real functions: for the program, and for libmrguard.a.  The guard
+ * Calls of the real functions: for the program, and for internal.a.  The guard
  * is not linked with libibverbs: a program without verbs must not get them
  * because it is guarded.
  */
@@ -72,7 +72,7 @@ int guard_real_dereg(struct ibv_mr *mr)
 	return CALL(guard_dereg_mr_fn, 0, GUARD_DEREG_MR, ENOSYS, mr);
 }
 
-/* libmrguard.a calls these by their names in libibverbs. */
+/* internal.a calls these by their names in libibverbs. */
 const char *ibv_get_device_name(struct ibv_device *device)
 {
 	return device->name;

@@ -8,7 +8,7 @@
 tmp=$(mktemp -d /tmp/command_user.XXXXXX)
 chmod 777 "$tmp"
 # The build folder may be in a home that others cannot enter.
-cp "$MRG_BUILD/mrguard" "$MRG_BUILD"/libmrguard.so.? "$tmp"
+cp "$MRG_BUILD/mrguard" "$MRG_BUILD"/libmrguard*.so.? "$tmp"
 
 as_user() {
 	local PATH=$tmp:$PATH

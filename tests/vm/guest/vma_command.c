@@ -170,7 +170,7 @@ static int refused(const void *arg)
 	(void)arg;
 	/* The build folder may be in a home that others cannot enter. */
 	CHECK(!system("mkdir -p /tmp/others && cp \"$MRG_BUILD\"/mrguard "
-		      "\"$MRG_BUILD\"/libmrguard.so.? /tmp/others"));
+		      "\"$MRG_BUILD\"/libmrguard*.so.? /tmp/others"));
 	snprintf(command, sizeof(command),
 		 "LD_LIBRARY_PATH=/tmp/others setpriv --reuid 65534 --regid 65534 "
 		 "--clear-groups /tmp/others/mrguard vma %d 2>&1",

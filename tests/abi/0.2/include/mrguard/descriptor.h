@@ -93,6 +93,7 @@ struct mrg_desc_device {
 	uint32_t access;
 	struct mrg_desc_piece *pieces;
 	size_t count;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
@@ -104,6 +105,7 @@ struct mrg_desc_share {
 	enum mrg_protocol protocol;
 	uint8_t *bytes;
 	size_t length;
+	uint64_t reserved; /* 0 */
 };
 
 #define MRG_DESC_MAX_BYTES (16u << 20)
@@ -123,6 +125,8 @@ struct mrg_desc_share {
  *		same addresses has another
  * @devices, @device_count: may be none
  * @shares, @share_count: may be none
+ * @unknown, @unknown_length: parts that a newer library wrote and that this one
+ *	may skip; mrg_descriptor_encode() writes them again.  NULL and 0 otherwise
  */
 struct mrg_descriptor {
 	uint64_t addr;
@@ -135,11 +139,14 @@ struct mrg_descriptor {
 	size_t device_count;
 	struct mrg_desc_share *shares;
 	size_t share_count;
+	uint8_t *unknown;
+	size_t unknown_length;
+	uint64_t reserved[2]; /* 0 */
 };
 
 /**
  * mrg_descriptor_encode() - to bytes
- * @desc: must keep the limits above
+ * @desc: must keep the limits above; reserved words are 0
  * @bytes: OUT, to be freed with free(3)
  *
  * Whoever has the bytes can reach the buffer: they hold its keys and tokens.

@@ -40,6 +40,7 @@ MRG_API void mrg_gid_close(struct mrg_gid_facts *facts);
  * @index:	in the table
  * @netdev:	it belongs to; "" on InfiniBand, or not visible
  * @overlay:	the netdev is neither a network card's nor a bond of such
+ * @reserved:	0
  */
 struct mrg_gid_entry {
 	uint8_t gid[16];
@@ -47,6 +48,7 @@ struct mrg_gid_entry {
 	int index;
 	bool overlay;
 	char netdev[16];
+	uint64_t reserved;
 };
 
 /**
@@ -71,12 +73,14 @@ MRG_API ssize_t mrg_gid_list(struct mrg_gid_facts *facts, const char *device, un
  * @peer:	index of the peer address that it reaches
  * @table:	route table that leads there; 0 where none was asked
  * @by_env:	MRGUARD_GID_INDEX demanded it
+ * @reserved:	0
  */
 struct mrg_gid_choice {
 	struct mrg_gid_entry entry;
 	size_t peer;
 	uint32_t table;
 	bool by_env;
+	uint64_t reserved[2];
 };
 
 #define MRG_GID_NO_ROUTE (1u << 0) /* do not ask for routes */

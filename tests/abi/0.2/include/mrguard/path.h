@@ -23,6 +23,7 @@ extern "C" {
 struct mrg_path_rail {
 	uint32_t local;
 	uint32_t remote;
+	uint64_t reserved; /* 0 */
 };
 
 /**
@@ -31,11 +32,13 @@ struct mrg_path_rail {
  * @share:	for a share: index in the peer's shares
  * @rails, @rail_count: for verbs: at least one; several for a transfer of
  *		opts->stripe_bytes or more, the nearest first
+ * @reserved:	0
  */
 struct mrg_path {
 	enum mrg_protocol protocol;
 	uint32_t share;
 	uint32_t rail_count;
+	uint32_t reserved[5];
 	struct mrg_path_rail rails[MRG_PATH_MAX_RAILS];
 };
 
@@ -81,12 +84,14 @@ struct mrg_path_opts {
  *		layers differ; -EACCES the MRs do not allow it; or the probe's)
  * @chosen:	this one was taken
  * @why:	one sentence
+ * @reserved:	0
  */
 struct mrg_path_reason {
 	enum mrg_protocol protocol;
 	int code;
 	bool chosen;
 	char why[256];
+	uint64_t reserved[2];
 };
 
 /**
@@ -143,16 +148,19 @@ enum mrg_distance {
 MRG_API const char *mrg_distance_name(enum mrg_distance distance);
 
 /** struct mrg_near_place - where a buffer is: on a GPU (@pci "0000:1b:00.0"), or
- *  in a NUMA node's memory (@pci "", @node >= 0); @node -1 = not known */
+ *  in a NUMA node's memory (@pci "", @node >= 0); @node -1 = not known.
+ *  @reserved: 0 */
 struct mrg_near_place {
 	char pci[16];
 	int32_t node;
+	uint32_t reserved[3];
 };
 
 /** struct mrg_near_nic - a NIC, by distance.  @index: in the list asked about */
 struct mrg_near_nic {
 	uint32_t index;
 	enum mrg_distance distance;
+	uint64_t reserved; /* 0 */
 };
 
 /**
@@ -162,7 +170,7 @@ struct mrg_near_nic {
  * @devices, @count: names of RDMA devices
  * @nics: OUT, room for @count; the nearest first, equals in the order given
  *
- * Return: 0; -ENOMEM; -errno of open(2) for @root.  A device that is not there is
+ * Return: 0; -EINVAL (non-zero reserved words); -ENOMEM; -errno of open(2) for @root.  A device that is not there is
  * MRG_DISTANCE_UNKNOWN.
  */
 MRG_API int mrg_near(const char *root, const struct mrg_near_place *place,

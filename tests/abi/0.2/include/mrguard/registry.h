@@ -34,12 +34,14 @@ struct mrg_buffer;
  * @port:	1...; 0 = 1
  * @gid_type:	of @gid
  * @gid:	the GID to publish, see mrg_gid_choose(); zeros = none
+ * @reserved:	0
  */
 struct mrg_registry_device {
 	struct ibv_pd *pd;
 	uint32_t port;
 	enum mrg_gid_type gid_type;
 	uint8_t gid[16];
+	uint64_t reserved[2];
 };
 
 #define MRG_REGISTRY_MAX_DEVICES 56
@@ -67,8 +69,8 @@ struct mrg_registry_opts {
  * mrg_registry_open() - open
  * @registry: OUT, to be closed with mrg_registry_close()
  *
- * Return: 0; -EINVAL (unknown non-zero tail of @opts, devices without @ctx, too
- * many devices); -errno of ibv_query_port(); -ENOMEM.  Any number of threads
+ * Return: 0; -EINVAL (unknown non-zero tail of @opts, non-zero reserved words, devices
+ * without @ctx, too many devices); -errno of ibv_query_port(); -ENOMEM.  Any number of threads
  * may use it.  In a child after fork(2) what changes it fails with -ECHILD.
  */
 MRG_API int mrg_registry_open(struct mrg_registry **registry, const struct mrg_registry_opts *opts);
@@ -269,6 +271,7 @@ MRG_API int mrg_registry_verify(struct mrg_registry *registry, const struct mrg_
  * @entries:	of all protocols
  * @leftover:	entries that could not be undone and will be tried again
  * @instance:	see struct mrg_descriptor
+ * @reserved:	0
  */
 struct mrg_registry_stats {
 	uint64_t buffers;
@@ -276,6 +279,7 @@ struct mrg_registry_stats {
 	uint64_t entries;
 	uint64_t leftover;
 	uint64_t instance;
+	uint64_t reserved[3];
 };
 /** mrg_registry_stats() - counts at one moment.  Takes the lock. */
 MRG_API void mrg_registry_stats(struct mrg_registry *registry, struct mrg_registry_stats *stats);

@@ -257,8 +257,9 @@ MRG_API size_t mrg_remote_pieces(const struct mrg_mr *mr, struct mrg_desc_piece 
  * none is repeated: what was written afterwards would be another buffer.
  *
  * Return: 0, once nothing of the peer is on its way to it; -EINVAL (generation
- * 0); -EOPNOTSUPP (the peer cannot: close the endpoint); -ETIMEDOUT; or what mrg_ep_status() says: then, too, nothing can come over
- * this endpoint any more.  Any thread.
+ * 0); -EOPNOTSUPP (the peer cannot: close the endpoint); -ETIMEDOUT; or what
+ * mrg_ep_status() says: then, too, nothing can come over this endpoint any more.
+ * Any thread.
  */
 MRG_API int mrg_ep_revoke(struct mrg_ep *ep, uint64_t generation, int timeout_ms);
 
@@ -446,7 +447,7 @@ struct mrg_result {
  * Return: 0; -EAGAIN (not done); -ESTALE.  Any thread.
  */
 MRG_API int mrg_request_result(struct mrg_ep *ep, uint64_t request, struct mrg_result *result);
-/** mrg_request_error() - the same in words; @error->code is the status.  Return: the same */
+/** mrg_request_error() - the same in words; @error->code is the status */
 MRG_API int mrg_request_error(struct mrg_ep *ep, uint64_t request, struct mrg_error *error);
 
 /**
