@@ -5,6 +5,9 @@
 torch_segments.py LIBRARY CHECKER: LIBRARY is libmrguard with lib/gpu and
 lib/share, CHECKER a program that imports a token and compares every word.
 Speaks TAP, with a figure after a bar character.
+
+torch_segments.py --layout: the structures below as C assertions, with which
+the headers are compared.
 """
 import ctypes
 import os
@@ -21,30 +24,35 @@ rows = 0
 class Mem(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int), ("device", ctypes.c_int32),
                 ("source", ctypes.c_char_p), ("rdma", ctypes.c_int),
-                ("several", ctypes.c_bool), ("base", ctypes.c_uint64),
+                ("several_devices", ctypes.c_bool), ("base", ctypes.c_uint64),
                 ("size", ctypes.c_uint64), ("page_size", ctypes.c_uint64),
                 ("hole", ctypes.c_uint64), ("id", ctypes.c_uint64),
                 ("handle_types", ctypes.c_uint32), ("uuid", ctypes.c_uint8 * 16),
                 ("pci", ctypes.c_char * 16), ("chunks", ctypes.c_void_p),
-                ("count", ctypes.c_size_t)]
+                ("count", ctypes.c_size_t), ("reserved", ctypes.c_uint64 * 4)]
+
+
+class Dmabuf(ctypes.Structure):
+    _fields_ = [("fd", ctypes.c_int), ("reserved0", ctypes.c_uint32),
+                ("base", ctypes.c_uint64), ("offset", ctypes.c_uint64),
+                ("reserved", ctypes.c_uint64 * 2)]
 
 
 class Piece(ctypes.Structure):
-    _fields_ = [("fd", ctypes.c_int), ("base", ctypes.c_uint64),
-                ("offset", ctypes.c_uint64), ("addr", ctypes.c_uint64),
-                ("length", ctypes.c_uint64), ("size", ctypes.c_uint64)]
+    _fields_ = [("buf", Dmabuf), ("addr", ctypes.c_uint64), ("length", ctypes.c_uint64),
+                ("size", ctypes.c_uint64), ("reserved", ctypes.c_uint64 * 2)]
 
 
 class Export(ctypes.Structure):
     _fields_ = [("mem", Mem), ("pieces", ctypes.POINTER(Piece)),
                 ("count", ctypes.c_size_t), ("pcie", ctypes.c_bool),
-                ("source", ctypes.c_char_p)]
+                ("source", ctypes.c_char_p), ("reserved", ctypes.c_uint64 * 4)]
 
 
 class Error(ctypes.Structure):
     _fields_ = [("code", ctypes.c_int), ("piece", ctypes.c_int),
                 ("stage", ctypes.c_char * 32), ("cause", ctypes.c_char * 256),
-                ("remedy", ctypes.c_char * 256)]
+                ("remedy", ctypes.c_char * 256), ("reserved", ctypes.c_uint64 * 2)]
 
 
 class ShareOpts(ctypes.Structure):
@@ -124,10 +132,10 @@ def export(m, t, name, size):
         row(False, f"export PyTorch segments of {name}", m.error("gpu")[0])
         return
     piece = out.pieces[0]
-    end = os.lseek(piece.fd, 0, os.SEEK_END)
-    row(out.count == 1 and end >= t.data_ptr() - piece.base + size,
+    end = os.lseek(piece.buf.fd, 0, os.SEEK_END)
+    row(out.count == 1 and end >= t.data_ptr() - piece.buf.base + size,
         f"export PyTorch segments of {name}",
-        f"{out.count} fd of {end} bytes, tensor at {t.data_ptr() - piece.base} in it")
+        f"{out.count} fd of {end} bytes, tensor at {t.data_ptr() - piece.buf.base} in it")
     m.lib.mrg_gpu_export_release(m.gpu, ctypes.byref(out))
 
 
@@ -178,7 +186,20 @@ def unshareable(m, torch):
         f"{out.count} fd" if ret == 0 else m.error("gpu")[0])
 
 
+def layout():
+    structures = {"mrg_mem": Mem, "mrg_dmabuf": Dmabuf, "mrg_export_piece": Piece,
+                  "mrg_export": Export, "mrg_error": Error, "mrg_share_opts": ShareOpts}
+    for name, structure in structures.items():
+        for field, *_ in structure._fields_:
+            print(f"_Static_assert(offsetof(struct {name}, {field}) == "
+                  f"{getattr(structure, field).offset}, \"{name}.{field}\");")
+        print(f"_Static_assert(sizeof(struct {name}) == {ctypes.sizeof(structure)}, \"{name}\");")
+
+
 def main():
+    if sys.argv[1:] == ["--layout"]:
+        layout()
+        return
     library, checker = sys.argv[1:3]
     try:
         import torch

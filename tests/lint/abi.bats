@@ -156,3 +156,12 @@ ioctls() {
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/arm64")" = 4 ]
 	diff "$BATS_TEST_TMPDIR/amd64" "$BATS_TEST_TMPDIR/arm64"
 }
+
+@test "the structures of the GPU suite's Python are those of the headers" {
+	{
+		echo '#include <mrguard/mrguard.h>'
+		python3 tests/gpu/torch_segments.py --layout
+	} >"$BATS_TEST_TMPDIR/layout.c"
+	[ "$(grep -c _Static_assert "$BATS_TEST_TMPDIR/layout.c")" -gt 40 ]
+	cc -std=c11 -Ilib/include -fsyntax-only "$BATS_TEST_TMPDIR/layout.c"
+}
