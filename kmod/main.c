@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * /dev/mrguard: the device, its ioctl table, and the door through which
- * mrguard_walk.ko comes in.  What each call means is in uapi/mrguard.h.
+ * /dev/mrguard: the device and its ioctl table.  What each call means is in
+ * uapi/mrguard.h.
  *
  * Lock order: the importer's device_lock, then the DMA-BUF's reservation lock.
  * walk_lock and mmap_lock nest in neither, nor in each other.
@@ -10,56 +10,11 @@
 
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
-#include <linux/mutex.h>
 #include <linux/nospec.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"
 #include "internal.h"
-
-static DEFINE_MUTEX(walk_lock);
-static const struct mrg_walk_ops *walk_ops;
-
-int mrg_register_walk(const struct mrg_walk_ops *ops)
-{
-	int ret = 0;
-
-	mutex_lock(&walk_lock);
-	if (walk_ops)
-		ret = -EBUSY;
-	else
-		walk_ops = ops;
-	mutex_unlock(&walk_lock);
-	return ret;
-}
-EXPORT_SYMBOL_GPL(mrg_register_walk);
-
-/* Called from the owner's exit, so no mrg_walk_get() is outstanding. */
-void mrg_unregister_walk(const struct mrg_walk_ops *ops)
-{
-	mutex_lock(&walk_lock);
-	if (walk_ops == ops)
-		walk_ops = NULL;
-	mutex_unlock(&walk_lock);
-}
-EXPORT_SYMBOL_GPL(mrg_unregister_walk);
-
-const struct mrg_walk_ops *mrg_walk_get(void)
-{
-	const struct mrg_walk_ops *ops;
-
-	mutex_lock(&walk_lock);
-	ops = walk_ops;
-	if (ops && !try_module_get(ops->owner))
-		ops = NULL;
-	mutex_unlock(&walk_lock);
-	return ops;
-}
-
-void mrg_walk_put(const struct mrg_walk_ops *ops)
-{
-	module_put(ops->owner);
-}
 
 /* A live patch can change the walk at any time, so it is probed at each call. */
 static int mrg_ioc_info(struct mrg_ioc_info *arg)
