@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Each cause is weighed by its own evidence; none is named for want of another. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,39 +9,6 @@
 #include "explain/explain.h"
 #include "base/opts.h"
 #include "explain/refusal.h"
-
-struct explain_size explain_size(uint64_t bytes)
-{
-	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	unsigned int unit = 0;
-	double value = (double)bytes;
-	struct explain_size out;
-
-	for (; value >= 1024 && unit < 6; unit++)
-		value /= 1024;
-	snprintf(out.text, sizeof(out.text), "%.*f %s", value == (double)(uint64_t)value ? 0 : 1,
-		 value, units[unit]);
-	return out;
-}
-
-void explain_say(struct mrg_finding *finding, enum mrg_likelihood likelihood, const char *remedy,
-		 const char *format, ...)
-{
-	va_list args;
-
-	finding->likelihood = likelihood;
-	va_start(args, format);
-	vsnprintf(finding->text, sizeof(finding->text), format, args);
-	va_end(args);
-	snprintf(finding->remedy, sizeof(finding->remedy), "%s",
-		 likelihood == MRG_IS_NOT ? "" : remedy);
-}
-
-const char *explain_no_range(const struct explain_evidence *evidence)
-{
-	return evidence->opts.addr && evidence->opts.length ? "The process's maps cannot be read." :
-							      "The range is not given.";
-}
 
 static void (*const weigh[MRG_CAUSES])(const struct explain_evidence *evidence,
 				       struct mrg_finding *finding) = {
@@ -157,64 +123,4 @@ int mrg_explain(const struct mrg_explain_opts *given, struct mrg_explanation *ou
 	qsort(out->findings, MRG_CAUSES, sizeof(out->findings[0]), by_likelihood);
 	summarize(&evidence.opts, out);
 	return 0;
-}
-
-const char *mrg_cause_name(enum mrg_cause cause)
-{
-	static const char *const names[MRG_CAUSES] = {
-		[MRG_CAUSE_VMA_LIMIT] = "VMA limit",
-		[MRG_CAUSE_MEMLOCK] = "memlock",
-		[MRG_CAUSE_MR_SIZE] = "MR size",
-		[MRG_CAUSE_KEYS] = "device keys",
-		[MRG_CAUSE_HOLE] = "hole",
-		[MRG_CAUSE_HUGE_PAGE] = "huge pages",
-		[MRG_CAUSE_DEVICE_MEMORY] = "device memory",
-		[MRG_CAUSE_DMABUF_SIZE] = "DMA-BUF size",
-		[MRG_CAUSE_PAGE_OFFSET] = "page offsets",
-		[MRG_CAUSE_DMABUF_SUPPORT] = "DMA-BUF support",
-		[MRG_CAUSE_EXPORTER] = "exporter",
-	};
-
-	return cause < MRG_CAUSES ? names[cause] : "unknown";
-}
-
-const char *mrg_likelihood_name(enum mrg_likelihood likelihood)
-{
-	switch (likelihood) {
-	case MRG_IS:
-		return "this";
-	case MRG_MAY_BE:
-		return "may be";
-	case MRG_NOT_SEEN:
-		return "not seen";
-	case MRG_IS_NOT:
-		return "not this";
-	}
-	return "unknown";
-}
-
-static const char *const call_names[] = {
-	[MRG_CALL_REG_MR] = "ibv_reg_mr",
-	[MRG_CALL_REG_DMABUF_MR] = "ibv_reg_dmabuf_mr",
-	[MRG_CALL_CREATE_QP] = "ibv_create_qp",
-	[MRG_CALL_CREATE_CQ] = "ibv_create_cq",
-	[MRG_CALL_MMAP] = "mmap",
-	[MRG_CALL_MADVISE] = "madvise",
-};
-#define CALLS (sizeof(call_names) / sizeof(call_names[0]))
-
-const char *mrg_call_name(enum mrg_call call)
-{
-	return call < CALLS ? call_names[call] : "unknown";
-}
-
-int mrg_call_parse(const char *name, enum mrg_call *call)
-{
-	for (size_t i = 0; i < CALLS; i++) {
-		if (strcmp(name, call_names[i]))
-			continue;
-		*call = (enum mrg_call)i;
-		return 0;
-	}
-	return -EINVAL;
 }
