@@ -68,27 +68,3 @@ int base_error_set_piece(struct mrg_error *error, int code, int piece, const cha
 	va_end(args);
 	return code;
 }
-
-int base_fail(uint64_t owner, int code, const char *stage, const char *remedy, const char *cause,
-	      ...)
-{
-	struct mrg_error error;
-	va_list args;
-
-	va_start(args, cause);
-	base_error_vset(&error, code, -1, stage, remedy, cause, args);
-	va_end(args);
-	return mrg_private_error_keep(owner, &error);
-}
-
-int base_fail_piece(uint64_t owner, int code, int piece, const char *stage, const char *remedy,
-		    const char *cause, ...)
-{
-	struct mrg_error error;
-	va_list args;
-
-	va_start(args, cause);
-	base_error_vset(&error, code, piece, stage, remedy, cause, args);
-	va_end(args);
-	return mrg_private_error_keep(owner, &error);
-}
