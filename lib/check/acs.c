@@ -49,7 +49,7 @@ static int find_cap(struct check_ctx *ctx, const char *dir, unsigned int id, uns
 	int at = CONFIG_HEAD;
 
 	snprintf(path, sizeof(path), "%s/config", dir);
-	*len = mrg_tree_read_raw(ctx->tree, path, config, 4096);
+	*len = host_tree_read_raw(ctx->tree, path, config, 4096);
 	if (*len < 0)
 		return (int)*len;
 	if (*len <= 64)

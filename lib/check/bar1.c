@@ -30,7 +30,7 @@ static void judge(struct check_ctx *ctx, const struct check_pci *gpu)
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "%s/resource", gpu->real);
-	n = mrg_tree_read(ctx->tree, path, text, sizeof(text));
+	n = host_tree_read(ctx->tree, path, text, sizeof(text));
 	size = n > 0 ? bar_size(text, bar) : 0;
 	if (!size) {
 		check_add(ctx, MRG_CHECK_UNKNOWN, gpu->addr, "The window's size is not known.", "",

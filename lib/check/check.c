@@ -82,7 +82,7 @@ static void run_check(struct check_ctx *ctx, const struct check *check, bool fac
 		check->host(ctx);
 	else if (!facts_lost)
 		run_devices(ctx, check);
-	if (!mrg_tree_lost(ctx->tree) && !ctx->lost)
+	if (!host_tree_lost(ctx->tree) && !ctx->lost)
 		return;
 	ctx->report->count = before;
 	check_add(
@@ -94,7 +94,7 @@ static void run_check(struct check_ctx *ctx, const struct check *check, bool fac
 static bool read_facts(struct check_ctx *ctx)
 {
 	check_read_facts(ctx);
-	return mrg_tree_lost(ctx->tree) || ctx->lost;
+	return host_tree_lost(ctx->tree) || ctx->lost;
 }
 
 int mrg_check_run(const struct mrg_check_opts *in, struct mrg_check_report **out)
@@ -106,7 +106,7 @@ int mrg_check_run(const struct mrg_check_opts *in, struct mrg_check_report **out
 
 	if (rc)
 		return rc;
-	rc = mrg_tree_open(&ctx.tree, opts.root, opts.dump);
+	rc = host_tree_open(&ctx.tree, opts.root, opts.dump);
 	if (rc)
 		return rc;
 	ctx.report = calloc(1, sizeof(*ctx.report));
@@ -119,7 +119,7 @@ int mrg_check_run(const struct mrg_check_opts *in, struct mrg_check_report **out
 	if (!rc && ctx.report->out_of_memory)
 		rc = -ENOMEM;
 	check_free_facts(&ctx.host);
-	mrg_tree_close(ctx.tree);
+	host_tree_close(ctx.tree);
 	if (rc) {
 		mrg_check_free(ctx.report);
 		return rc;

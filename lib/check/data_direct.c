@@ -8,18 +8,18 @@ void check_data_direct(struct check_ctx *ctx)
 {
 	char **names, path[PATH_MAX];
 	unsigned long long vendor, device;
-	ssize_t n = mrg_tree_list(ctx->tree, "/sys/bus/pci/drivers/mlx5_data_direct", &names);
+	ssize_t n = host_tree_list(ctx->tree, "/sys/bus/pci/drivers/mlx5_data_direct", &names);
 	size_t found = 0;
 
 	for (ssize_t i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/vendor", names[i]);
-		if (mrg_tree_read_u64(ctx->tree, path, &vendor) || vendor != VENDOR_MELLANOX)
+		if (host_tree_read_u64(ctx->tree, path, &vendor) || vendor != VENDOR_MELLANOX)
 			continue;
 		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/device", names[i]);
-		found += !mrg_tree_read_u64(ctx->tree, path, &device);
+		found += !host_tree_read_u64(ctx->tree, path, &device);
 	}
 	if (n > 0)
-		mrg_tree_free_names(names, n);
+		host_tree_free_names(names, n);
 	if (!found)
 		check_add(ctx, MRG_CHECK_SKIP, "", "", "", "no function bound to mlx5_data_direct");
 	else

@@ -52,7 +52,7 @@ static int probe_device(struct check_ctx *ctx, const struct check_rdma *r)
 	ssize_t n;
 
 	snprintf(fact, sizeof(fact), "dmabuf-%s", r->name);
-	n = mrg_tree_fact(ctx->tree, fact, buf, sizeof(buf), ask_device, (void *)r->name);
+	n = host_tree_fact(ctx->tree, fact, buf, sizeof(buf), ask_device, (void *)r->name);
 	return n < 0 ? (int)n : atoi(buf);
 }
 
@@ -138,7 +138,7 @@ static void judge_amd(struct check_ctx *ctx)
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/updates/dkms/amdgpu.ko",
 		 ctx->host.release);
 	if (i == ctx->host.gpu_count || check_config(ctx, "HSA_AMD_P2P") != 'n' ||
-	    mrg_tree_exists(ctx->tree, path))
+	    host_tree_exists(ctx->tree, path))
 		return;
 	check_add(ctx, MRG_CHECK_WARN, "amd",
 		  "The kernel's own amdgpu does not let other devices map its memory.",
@@ -149,7 +149,7 @@ static void judge_amd(struct check_ctx *ctx)
 static void judge_nvidia(struct check_ctx *ctx)
 {
 	char text[256];
-	ssize_t n = mrg_tree_read(ctx->tree, "/proc/driver/nvidia/version", text, sizeof(text));
+	ssize_t n = host_tree_read(ctx->tree, "/proc/driver/nvidia/version", text, sizeof(text));
 	size_t i = 0;
 	bool opens;
 

@@ -39,7 +39,7 @@ static int ask_module(void *arg, char *buf, size_t cap)
 
 ssize_t check_module_fact(struct check_ctx *ctx, char *buf, size_t cap)
 {
-	ssize_t n = mrg_tree_fact(ctx->tree, "module", buf, cap, ask_module, NULL);
+	ssize_t n = host_tree_fact(ctx->tree, "module", buf, cap, ask_module, NULL);
 
 	ctx->lost |= n == -ENOMEM;
 	return n;
@@ -55,8 +55,8 @@ static void read_kernel(struct check_ctx *ctx)
 	struct check_host *h = &ctx->host;
 	const char *at;
 
-	mrg_tree_read(ctx->tree, "/proc/sys/kernel/osrelease", h->release, sizeof(h->release));
-	mrg_tree_read(ctx->tree, "/proc/version", h->version, sizeof(h->version));
+	host_tree_read(ctx->tree, "/proc/sys/kernel/osrelease", h->release, sizeof(h->release));
+	host_tree_read(ctx->tree, "/proc/version", h->version, sizeof(h->version));
 	sscanf(h->release, "%u.%u.%u", &h->kernel[0], &h->kernel[1], &h->kernel[2]);
 	at = strstr(h->version, "Debian ");
 	if (at)
@@ -68,7 +68,7 @@ static void read_machine(struct check_ctx *ctx)
 	struct check_host *h = &ctx->host;
 	char buf[128];
 
-	if (mrg_tree_fact(ctx->tree, "host", buf, sizeof(buf), ask_host, NULL) > 0)
+	if (host_tree_fact(ctx->tree, "host", buf, sizeof(buf), ask_host, NULL) > 0)
 		sscanf(buf, "arch %31s page_size %lu", h->arch, &h->page_size);
 }
 
@@ -90,7 +90,7 @@ static bool module_from_vendor(struct check_ctx *ctx, const char *module)
 		for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++) {
 			snprintf(path, sizeof(path), "/lib/modules/%s/%s/%s.ko%s",
 				 ctx->host.release, places[i], module, ends[k]);
-			if (mrg_tree_exists(ctx->tree, path)) {
+			if (host_tree_exists(ctx->tree, path)) {
 				snprintf(ctx->host.vendor_path, sizeof(ctx->host.vendor_path), "%s",
 					 path);
 				return true;
@@ -132,9 +132,9 @@ static void read_walk(struct check_ctx *ctx)
 
 	/* mlx_compat comes with MLNX_OFED and DOCA alone. */
 	h->vendor_core = module_from_vendor(ctx, "ib_core") ||
-			 mrg_tree_exists(ctx->tree, "/sys/module/mlx_compat");
+			 host_tree_exists(ctx->tree, "/sys/module/mlx_compat");
 	snprintf(path, sizeof(path), "/lib/modules/%s", h->release);
-	h->modules_visible = mrg_tree_exists(ctx->tree, path);
+	h->modules_visible = host_tree_exists(ctx->tree, path);
 	h->walk = walk_by_version(h);
 	if (check_module_fact(ctx, buf, sizeof(buf)) <= 0)
 		return;
@@ -152,7 +152,7 @@ static unsigned int read_hex(struct check_ctx *ctx, const char *dir, const char 
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, file) >= sizeof(path))
 		return 0;
-	return mrg_tree_read_u64(ctx->tree, path, &v) ? 0 : (unsigned int)v;
+	return host_tree_read_u64(ctx->tree, path, &v) ? 0 : (unsigned int)v;
 }
 
 static int read_pci(struct check_ctx *ctx, const char *dir, struct check_pci *pci)
@@ -163,7 +163,7 @@ static int read_pci(struct check_ctx *ctx, const char *dir, struct check_pci *pc
 	char tail;
 
 	memset(pci, 0, sizeof(*pci));
-	if (mrg_tree_real(ctx->tree, dir, real, sizeof(real)) || strlen(real) >= sizeof(pci->real))
+	if (host_tree_real(ctx->tree, dir, real, sizeof(real)) || strlen(real) >= sizeof(pci->real))
 		return -ENOENT;
 	name = strrchr(real, '/');
 	if (!name || sscanf(name + 1, "%x:%x:%x.%x%c", &domain, &bus, &dev, &fn, &tail) != 4 ||
@@ -174,7 +174,7 @@ static int read_pci(struct check_ctx *ctx, const char *dir, struct check_pci *pc
 	pci->vendor = read_hex(ctx, real, "vendor");
 	pci->device = read_hex(ctx, real, "device");
 	snprintf(path, sizeof(path), "%s/driver", real);
-	if (!mrg_tree_real(ctx->tree, path, real, sizeof(real))) {
+	if (!host_tree_real(ctx->tree, path, real, sizeof(real))) {
 		name = strrchr(real, '/');
 		snprintf(pci->driver, sizeof(pci->driver), "%.31s", name ? name + 1 : "");
 	}
@@ -185,7 +185,7 @@ static void read_rdma(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
 	char **names, path[PATH_MAX];
-	ssize_t n = mrg_tree_list(ctx->tree, "/sys/class/infiniband", &names);
+	ssize_t n = host_tree_list(ctx->tree, "/sys/class/infiniband", &names);
 
 	if (n <= 0)
 		return;
@@ -201,9 +201,9 @@ static void read_rdma(struct check_ctx *ctx)
 		r->has_pci = !read_pci(ctx, path, &r->pci);
 		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0",
 			 r->name);
-		mrg_tree_read(ctx->tree, path, r->netdev, sizeof(r->netdev));
+		host_tree_read(ctx->tree, path, r->netdev, sizeof(r->netdev));
 	}
-	mrg_tree_free_names(names, n);
+	host_tree_free_names(names, n);
 }
 
 static bool is_gpu(struct check_ctx *ctx, const char *dir)
@@ -221,7 +221,7 @@ static void read_gpus(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
 	char **names, path[PATH_MAX];
-	ssize_t n = mrg_tree_list(ctx->tree, "/sys/bus/pci/devices", &names);
+	ssize_t n = host_tree_list(ctx->tree, "/sys/bus/pci/devices", &names);
 
 	if (n <= 0)
 		return;
@@ -232,7 +232,7 @@ static void read_gpus(struct check_ctx *ctx)
 		if (is_gpu(ctx, path) && !read_pci(ctx, path, &h->gpus[h->gpu_count]))
 			h->gpu_count++;
 	}
-	mrg_tree_free_names(names, n);
+	host_tree_free_names(names, n);
 }
 
 #define GRACE_SOC "jep106:036b:0241" /* SMCCC SoC id of NVIDIA's T241 */
@@ -241,7 +241,7 @@ static void read_platform(struct check_ctx *ctx)
 {
 	char soc[64];
 
-	if (mrg_tree_read(ctx->tree, "/sys/devices/soc0/soc_id", soc, sizeof(soc)) <= 0 ||
+	if (host_tree_read(ctx->tree, "/sys/devices/soc0/soc_id", soc, sizeof(soc)) <= 0 ||
 	    strcmp(soc, GRACE_SOC))
 		return;
 	for (size_t i = 0; i < ctx->host.gpu_count; i++)
@@ -281,7 +281,7 @@ char check_config(struct check_ctx *ctx, const char *name)
 	if (!text)
 		return 0;
 	snprintf(path, sizeof(path), "/boot/config-%s", ctx->host.release);
-	if (mrg_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) > 0) {
+	if (host_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) > 0) {
 		snprintf(want, sizeof(want), "CONFIG_%s=", name);
 		at = strstr(text, want);
 		found = at && (at == text || at[-1] == '\n') ? at[strlen(want)] : 'n';

@@ -19,7 +19,7 @@ void check_fork(struct check_ctx *ctx)
 
 	if (!ctx->host.rdma_count)
 		check_add(ctx, MRG_CHECK_SKIP, "", "", "", "no RDMA device");
-	else if (mrg_tree_fact(ctx->tree, "fork", buf, sizeof(buf), ask_fork, NULL) <= 0)
+	else if (host_tree_fact(ctx->tree, "fork", buf, sizeof(buf), ask_fork, NULL) <= 0)
 		check_add(ctx, MRG_CHECK_UNKNOWN, "", "The fork mode is not known.", "",
 			  "not recorded");
 	else if (atoi(buf) == IBV_FORK_UNNEEDED)

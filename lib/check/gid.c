@@ -32,16 +32,16 @@ static void take_gid(struct check_ctx *ctx, const char *dir, const char *index, 
 	bool own;
 
 	snprintf(path, sizeof(path), "%s/gids/%.20s", dir, index);
-	if (mrg_tree_read(ctx->tree, path, gid, sizeof(gid)) <= 0 || zero(gid)) {
+	if (host_tree_read(ctx->tree, path, gid, sizeof(gid)) <= 0 || zero(gid)) {
 		p->holes++;
 		return;
 	}
 	p->used++;
 	snprintf(path, sizeof(path), "%s/gid_attrs/types/%.20s", dir, index);
-	if (mrg_tree_read(ctx->tree, path, type, sizeof(type)) <= 0 || strcmp(type, "RoCE v2"))
+	if (host_tree_read(ctx->tree, path, type, sizeof(type)) <= 0 || strcmp(type, "RoCE v2"))
 		return;
 	snprintf(path, sizeof(path), "%s/gid_attrs/ndevs/%.20s", dir, index);
-	mrg_tree_read(ctx->tree, path, dev, sizeof(dev));
+	host_tree_read(ctx->tree, path, dev, sizeof(dev));
 	if (!strncmp(gid, "fe80", 4))
 		return;
 	own = !dev[0] || !netdev[0] || !strcmp(dev, netdev);
@@ -88,14 +88,14 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r, const char 
 	snprintf(dir, sizeof(dir), "/sys/class/infiniband/%s/ports/%.8s", r->name, port);
 	snprintf(subject, sizeof(subject), "%.60s/%.8s", r->name, port);
 	snprintf(path, sizeof(path), "%s/link_layer", dir);
-	mrg_tree_read(ctx->tree, path, layer, sizeof(layer));
+	host_tree_read(ctx->tree, path, layer, sizeof(layer));
 	if (strcmp(layer, "Ethernet")) {
 		check_add(ctx, MRG_CHECK_SKIP, subject, "GIDs are chosen for RoCE ports only.", "",
 			  "%s", layer[0] ? layer : "link layer not there");
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/gids", dir);
-	n = mrg_tree_list(ctx->tree, path, &names);
+	n = host_tree_list(ctx->tree, path, &names);
 	if (n < 0) {
 		check_add(ctx, MRG_CHECK_UNKNOWN, subject, "The GID table is not known.", "",
 			  "gids: %s", check_why((int)n));
@@ -106,7 +106,7 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r, const char 
 	for (ssize_t i = 0; i < n && i < MAX_GIDS; i++)
 		take_gid(ctx, dir, names[i], r->netdev, &p);
 	if (n)
-		mrg_tree_free_names(names, n);
+		host_tree_free_names(names, n);
 	add_table(ctx, subject, r, &p);
 }
 
@@ -116,11 +116,11 @@ bool check_gid(struct check_ctx *ctx, const struct check_rdma *r)
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports", r->name);
-	n = mrg_tree_list(ctx->tree, path, &ports);
+	n = host_tree_list(ctx->tree, path, &ports);
 	for (ssize_t k = 0; k < n; k++)
 		judge(ctx, r, ports[k]);
 	if (n > 0)
-		mrg_tree_free_names(ports, n);
+		host_tree_free_names(ports, n);
 	else
 		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, "The device's ports are not known.", "",
 			  "ports: none found");

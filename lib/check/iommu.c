@@ -12,7 +12,7 @@ bool check_iommu(struct check_ctx *ctx, const struct check_rdma *r)
 	if (!r->has_pci)
 		return false;
 	snprintf(path, sizeof(path), "%s/iommu_group/type", r->pci.real);
-	n = mrg_tree_read(ctx->tree, path, type, sizeof(type));
+	n = host_tree_read(ctx->tree, path, type, sizeof(type));
 	if (n == -ENOENT)
 		check_add(ctx, MRG_CHECK_OK, r->name,
 			  "DMA addresses are bus addresses, and the module shows the MR's own.", "",

@@ -15,7 +15,7 @@ static int first_pid(struct check_ctx *ctx, const char *cgroup)
 	char path[PATH_MAX], text[4096];
 
 	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-	return mrg_tree_read(ctx->tree, path, text, sizeof(text)) > 0 ? atoi(text) : 0;
+	return host_tree_read(ctx->tree, path, text, sizeof(text)) > 0 ? atoi(text) : 0;
 }
 
 /*
@@ -30,7 +30,7 @@ static int find_pid(struct check_ctx *ctx, const char *cgroup, const char *unit,
 
 	if (pid || depth == CGROUP_DEPTH)
 		return pid;
-	n = mrg_tree_list(ctx->tree, cgroup, &names);
+	n = host_tree_list(ctx->tree, cgroup, &names);
 	for (ssize_t i = 0; i < n && !pid; i++) {
 		const char *want = unit && strcmp(names[i], unit) ? unit : NULL;
 
@@ -40,7 +40,7 @@ static int find_pid(struct check_ctx *ctx, const char *cgroup, const char *unit,
 			pid = find_pid(ctx, path, want, depth + 1);
 	}
 	if (n >= 0)
-		mrg_tree_free_names(names, n);
+		host_tree_free_names(names, n);
 	return pid;
 }
 
@@ -84,7 +84,7 @@ static bool in_initial_namespace(struct check_ctx *ctx, int pid)
 	char path[64], text[128];
 
 	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
-	if (mrg_tree_read(ctx->tree, path, text, sizeof(text)) <= 0)
+	if (host_tree_read(ctx->tree, path, text, sizeof(text)) <= 0)
 		return false;
 	return sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && !outside &&
 	       count == UINT32_MAX;
@@ -99,7 +99,7 @@ bool check_limits_target_may_lock(struct check_ctx *ctx)
 	if (target_pid(ctx, &pid))
 		return false;
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	if (mrg_tree_read(ctx->tree, path, text, sizeof(text)) <= 0)
+	if (host_tree_read(ctx->tree, path, text, sizeof(text)) <= 0)
 		return false;
 	at = strstr(text, "CapEff:");
 	return at && sscanf(at, "CapEff: %" SCNx64, &effective) == 1 &&
@@ -122,7 +122,7 @@ int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *va
 	if (rc)
 		return rc;
 	snprintf(path, sizeof(path), "/proc/%d/limits", pid);
-	n = mrg_tree_read(ctx->tree, path, text, sizeof(text));
+	n = host_tree_read(ctx->tree, path, text, sizeof(text));
 	if (n < 0)
 		return n == -ENOENT ? -ESRCH : (int)n;
 	at = strstr(text, name);

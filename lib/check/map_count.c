@@ -62,7 +62,7 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 
 	if (mrg_dev_open(&dev))
 		dev = NULL;
-	n = mrg_tree_list(ctx->tree, "/proc", &names);
+	n = host_tree_list(ctx->tree, "/proc", &names);
 	for (ssize_t i = 0; i < n; i++) {
 		if (!isdigit((unsigned char)names[i][0]))
 			continue;
@@ -79,7 +79,7 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 		}
 	}
 	if (n > 0)
-		mrg_tree_free_names(names, n);
+		host_tree_free_names(names, n);
 	mrg_dev_close(dev);
 	if (best.count < 0)
 		return n < 0 ? (int)n : -EACCES;
@@ -101,7 +101,7 @@ static void judge(struct check_ctx *ctx, unsigned long long limit, const char *f
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
-	mrg_tree_read(ctx->tree, path, comm, sizeof(comm));
+	host_tree_read(ctx->tree, path, comm, sizeof(comm));
 	snprintf(
 		evidence, sizeof(evidence),
 		"vm.max_map_count %llu; nearest: pid %s (%s) with %ld VMAs; %zu processes counted, %zu not",
@@ -124,7 +124,7 @@ void check_map_count(struct check_ctx *ctx)
 {
 	unsigned long long limit;
 	char fact[256];
-	int rc = mrg_tree_read_u64(ctx->tree, "/proc/sys/vm/max_map_count", &limit);
+	int rc = host_tree_read_u64(ctx->tree, "/proc/sys/vm/max_map_count", &limit);
 	bool low;
 	ssize_t n;
 
@@ -133,7 +133,7 @@ void check_map_count(struct check_ctx *ctx)
 			  "vm.max_map_count: %s", check_why(rc));
 		return;
 	}
-	n = mrg_tree_fact(ctx->tree, "map_count", fact, sizeof(fact), ask_nearest, ctx);
+	n = host_tree_fact(ctx->tree, "map_count", fact, sizeof(fact), ask_nearest, ctx);
 	if (n > 0) {
 		judge(ctx, limit, fact);
 		return;

@@ -16,7 +16,7 @@ static bool installed(struct check_ctx *ctx, const char *release)
 		for (size_t e = 0; e < sizeof(ends) / sizeof(*ends); e++) {
 			snprintf(path, sizeof(path), "/lib/modules/%.120s/%s/mrguard.%s", release,
 				 dirs[d], ends[e]);
-			if (mrg_tree_exists(ctx->tree, path))
+			if (host_tree_exists(ctx->tree, path))
 				return true;
 		}
 	return false;
@@ -28,15 +28,15 @@ static bool wants_signature(struct check_ctx *ctx)
 	unsigned char v[8];
 	char lockdown[64];
 
-	if (mrg_tree_read_raw(
+	if (host_tree_read_raw(
 		    ctx->tree,
 		    "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", v,
 		    sizeof(v)) >= 5 &&
 	    v[4] == 1)
 		return true;
 	/* Lockdown can be asked for without Secure Boot, on the command line. */
-	return mrg_tree_read(ctx->tree, "/sys/kernel/security/lockdown", lockdown,
-			     sizeof(lockdown)) > 0 &&
+	return host_tree_read(ctx->tree, "/sys/kernel/security/lockdown", lockdown,
+			      sizeof(lockdown)) > 0 &&
 	       !strstr(lockdown, "[none]");
 }
 
@@ -46,11 +46,11 @@ static const char without[] =
 static void not_built(struct check_ctx *ctx)
 {
 	const char *release = ctx->host.release;
-	bool headers, known = mrg_tree_exists(ctx->tree, "/var/lib/dkms/mrguard");
+	bool headers, known = host_tree_exists(ctx->tree, "/var/lib/dkms/mrguard");
 	char path[192], remedy[256];
 
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/build", release);
-	headers = mrg_tree_exists(ctx->tree, path);
+	headers = host_tree_exists(ctx->tree, path);
 	if (known)
 		snprintf(remedy, sizeof(remedy),
 			 "Run '%sdkms autoinstall && modprobe -a mrguard mrguard_walk'.",

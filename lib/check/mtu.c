@@ -15,7 +15,7 @@ bool check_mtu(struct check_ctx *ctx, const struct check_rdma *r)
 	if (!r->netdev[0])
 		return false;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", r->netdev);
-	if (mrg_tree_read_u64(ctx->tree, path, &mtu)) {
+	if (host_tree_read_u64(ctx->tree, path, &mtu)) {
 		check_add(ctx, MRG_CHECK_UNKNOWN, r->name, "", "", "MTU not readable");
 		return true;
 	}

@@ -9,7 +9,7 @@ static long numa_of(struct check_ctx *ctx, const struct check_pci *pci)
 	long node = -1;
 
 	snprintf(path, sizeof(path), "%s/numa_node", pci->real);
-	if (mrg_tree_read(ctx->tree, path, text, sizeof(text)) > 0)
+	if (host_tree_read(ctx->tree, path, text, sizeof(text)) > 0)
 		sscanf(text, "%ld", &node);
 	return node;
 }

@@ -11,8 +11,8 @@
 
 static bool registered(struct check_ctx *ctx)
 {
-	return mrg_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
-	       mrg_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nvidia-peermem/version");
+	return host_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
+	       host_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nvidia-peermem/version");
 }
 
 /* A module that uses the core's peer symbols is one of its holders. */
@@ -26,7 +26,7 @@ static bool linked(struct check_ctx *ctx)
 
 	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
 		snprintf(path, sizeof(path), "/sys/module/%s", links[i]);
-		if (mrg_tree_exists(ctx->tree, path))
+		if (host_tree_exists(ctx->tree, path))
 			return true;
 	}
 	return false;
@@ -35,9 +35,9 @@ static bool linked(struct check_ctx *ctx)
 /* The module that is loaded, by its name in /sys; NULL: none. */
 static const char *loaded(struct check_ctx *ctx)
 {
-	if (mrg_tree_exists(ctx->tree, "/sys/module/nvidia_peermem"))
+	if (host_tree_exists(ctx->tree, "/sys/module/nvidia_peermem"))
 		return "nvidia_peermem";
-	return mrg_tree_exists(ctx->tree, "/sys/module/nv_peer_mem") ? "nv_peer_mem" : NULL;
+	return host_tree_exists(ctx->tree, "/sys/module/nv_peer_mem") ? "nv_peer_mem" : NULL;
 }
 
 /* The one that is built and installed, wherever the driver's packages put it;
@@ -50,7 +50,7 @@ static const char *installed(struct check_ctx *ctx)
 	if (!text)
 		return NULL;
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", ctx->host.release);
-	if (mrg_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) > 0)
+	if (host_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) > 0)
 		found = strstr(text, "/nvidia-peermem.ko") ? "nvidia-peermem" :
 			strstr(text, "/nv_peer_mem.ko")	   ? "nv_peer_mem" :
 							     NULL;

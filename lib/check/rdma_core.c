@@ -12,7 +12,7 @@ static unsigned int version_in(struct check_ctx *ctx, const char *dir, char *fil
 	char path[128], *name;
 
 	snprintf(path, sizeof(path), "%s/libibverbs.so.1", dir);
-	if (mrg_tree_real(ctx->tree, path, file, cap))
+	if (host_tree_real(ctx->tree, path, file, cap))
 		return 0;
 	name = strrchr(file, '/');
 	if (!name || sscanf(name, "/libibverbs.so.1.%*u.%u", &major) != 1)

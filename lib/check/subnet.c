@@ -62,7 +62,7 @@ void check_subnet(struct check_ctx *ctx)
 {
 	struct net nets[CHECK_MAX_DEVICES];
 	char *text = check_buffer(ctx);
-	ssize_t n = text ? mrg_tree_read(ctx->tree, "/proc/net/route", text, HOST_TREE_MAX_FILE) :
+	ssize_t n = text ? host_tree_read(ctx->tree, "/proc/net/route", text, HOST_TREE_MAX_FILE) :
 			   -1;
 	size_t count = n > 0 ? read_nets(ctx, text, nets, CHECK_MAX_DEVICES) : 0;
 

@@ -9,7 +9,7 @@ static void judge_vendor(struct check_ctx *ctx)
 	const struct check_host *h = &ctx->host;
 	char version[96] = "";
 
-	mrg_tree_read(ctx->tree, "/sys/module/mlx_compat/version", version, sizeof(version));
+	host_tree_read(ctx->tree, "/sys/module/mlx_compat/version", version, sizeof(version));
 	check_add(
 		ctx, h->walk_asked ? MRG_CHECK_OK : MRG_CHECK_WARN, "",
 		h->walk_asked ?

@@ -145,7 +145,7 @@ static int open_empty(const char *path)
 	return fd;
 }
 
-int mrg_tree_open(struct mrg_tree **tree, const char *root, const char *dump)
+int host_tree_open(struct mrg_tree **tree, const char *root, const char *dump)
 {
 	struct mrg_tree *t = calloc(1, sizeof(*t));
 	int rc = -ENOMEM;
@@ -187,7 +187,7 @@ free_tree:
 	return rc;
 }
 
-void mrg_tree_close(struct mrg_tree *t)
+void host_tree_close(struct mrg_tree *t)
 {
 	if (!t)
 		return;
@@ -198,12 +198,12 @@ void mrg_tree_close(struct mrg_tree *t)
 	free(t);
 }
 
-bool mrg_tree_is_live(const struct mrg_tree *t)
+bool host_tree_is_live(const struct mrg_tree *t)
 {
 	return t->live;
 }
 
-bool mrg_tree_lost(struct mrg_tree *t)
+bool host_tree_lost(struct mrg_tree *t)
 {
 	bool lost = t->lost;
 
@@ -315,7 +315,7 @@ static bool was_denied(const struct mrg_tree *t, const char *path)
 	return false;
 }
 
-ssize_t mrg_tree_read_raw(struct mrg_tree *t, const char *path, void *buf, size_t cap)
+ssize_t host_tree_read_raw(struct mrg_tree *t, const char *path, void *buf, size_t cap)
 {
 	ssize_t n;
 
@@ -331,9 +331,9 @@ ssize_t mrg_tree_read_raw(struct mrg_tree *t, const char *path, void *buf, size_
 	return n;
 }
 
-ssize_t mrg_tree_read(struct mrg_tree *t, const char *path, char *buf, size_t cap)
+ssize_t host_tree_read(struct mrg_tree *t, const char *path, char *buf, size_t cap)
 {
-	ssize_t n = mrg_tree_read_raw(t, path, buf, cap - 1);
+	ssize_t n = host_tree_read_raw(t, path, buf, cap - 1);
 
 	if (n < 0)
 		return n;
@@ -346,10 +346,10 @@ ssize_t mrg_tree_read(struct mrg_tree *t, const char *path, char *buf, size_t ca
 	return n;
 }
 
-int mrg_tree_read_u64(struct mrg_tree *t, const char *path, unsigned long long *value)
+int host_tree_read_u64(struct mrg_tree *t, const char *path, unsigned long long *value)
 {
 	char buf[64], *end;
-	ssize_t n = mrg_tree_read(t, path, buf, sizeof(buf));
+	ssize_t n = host_tree_read(t, path, buf, sizeof(buf));
 	unsigned long long v;
 
 	if (n < 0)
@@ -364,7 +364,7 @@ int mrg_tree_read_u64(struct mrg_tree *t, const char *path, unsigned long long *
 	return 0;
 }
 
-int mrg_tree_real(struct mrg_tree *t, const char *path, char *buf, size_t cap)
+int host_tree_real(struct mrg_tree *t, const char *path, char *buf, size_t cap)
 {
 	char full[PATH_MAX], place[PATH_MAX];
 	size_t skip = strlen(t->real);
@@ -388,11 +388,11 @@ int mrg_tree_real(struct mrg_tree *t, const char *path, char *buf, size_t cap)
 	return 0;
 }
 
-bool mrg_tree_exists(struct mrg_tree *t, const char *path)
+bool host_tree_exists(struct mrg_tree *t, const char *path)
 {
 	char real[PATH_MAX];
 
-	return !mrg_tree_real(t, path, real, sizeof(real));
+	return !host_tree_real(t, path, real, sizeof(real));
 }
 
 static int by_name(const void *a, const void *b)
@@ -424,7 +424,7 @@ static ssize_t read_names(DIR *dir, char ***names)
 	return (ssize_t)count;
 
 no_memory:
-	mrg_tree_free_names(list, (ssize_t)count);
+	host_tree_free_names(list, (ssize_t)count);
 	return -ENOMEM;
 }
 
@@ -447,7 +447,7 @@ static void record_names(struct mrg_tree *t, const char *path, char **names, ssi
 	}
 }
 
-ssize_t mrg_tree_list(struct mrg_tree *t, const char *path, char ***names)
+ssize_t host_tree_list(struct mrg_tree *t, const char *path, char ***names)
 {
 	int fd = open_below(t, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
 	ssize_t n;
@@ -467,7 +467,7 @@ ssize_t mrg_tree_list(struct mrg_tree *t, const char *path, char ***names)
 	return n;
 }
 
-void mrg_tree_free_names(char **names, ssize_t count)
+void host_tree_free_names(char **names, ssize_t count)
 {
 	for (ssize_t i = 0; i < count; i++)
 		free(names[i]);
@@ -482,15 +482,15 @@ static ssize_t recorded_errno(const char *text)
 	return number > 0 && number < 4096 ? -number : -EINVAL;
 }
 
-ssize_t mrg_tree_fact(struct mrg_tree *t, const char *name, char *buf, size_t cap,
-		      int (*ask)(void *arg, char *buf, size_t cap), void *arg)
+ssize_t host_tree_fact(struct mrg_tree *t, const char *name, char *buf, size_t cap,
+		       int (*ask)(void *arg, char *buf, size_t cap), void *arg)
 {
 	char path[NAME_MAX];
 	int rc, fd;
 
 	snprintf(path, sizeof(path), ".mrguard/%s", name);
 	if (!t->live) {
-		ssize_t n = mrg_tree_read(t, path, buf, cap);
+		ssize_t n = host_tree_read(t, path, buf, cap);
 
 		if (n > 6 && !strncmp(buf, "errno ", 6))
 			return recorded_errno(buf + 6);

@@ -19,33 +19,33 @@ struct mrg_tree;
 
 /* @root NULL is "/".  @dump, if not NULL, is an existing empty directory that
  * gets a copy of everything that is read.  -errno of open(2); -ENOTEMPTY. */
-int mrg_tree_open(struct mrg_tree **tree, const char *root, const char *dump);
-void mrg_tree_close(struct mrg_tree *tree);
+int host_tree_open(struct mrg_tree **tree, const char *root, const char *dump);
+void host_tree_close(struct mrg_tree *tree);
 /* The root is the running host's, so files may be asked for what no file says. */
-bool mrg_tree_is_live(const struct mrg_tree *tree);
+bool host_tree_is_live(const struct mrg_tree *tree);
 
 /* Reads at most @cap - 1 bytes, ends them with NUL, strips trailing white
  * space, and turns embedded NULs into spaces.  Returns the length, or -errno:
  * -EACCES is "needs root", -ENOENT "not there", -EBADF "no regular file". */
-ssize_t mrg_tree_read(struct mrg_tree *tree, const char *path, char *buf, size_t cap);
+ssize_t host_tree_read(struct mrg_tree *tree, const char *path, char *buf, size_t cap);
 /* The same without any change to the bytes, for PCI configuration space. */
-ssize_t mrg_tree_read_raw(struct mrg_tree *tree, const char *path, void *buf, size_t cap);
+ssize_t host_tree_read_raw(struct mrg_tree *tree, const char *path, void *buf, size_t cap);
 /* A number in C notation; -EINVAL where the file holds none. */
-int mrg_tree_read_u64(struct mrg_tree *tree, const char *path, unsigned long long *value);
+int host_tree_read_u64(struct mrg_tree *tree, const char *path, unsigned long long *value);
 /* Where @path really is, below the root, such as /sys/devices/pci0000:00/... */
-int mrg_tree_real(struct mrg_tree *tree, const char *path, char *buf, size_t cap);
-bool mrg_tree_exists(struct mrg_tree *tree, const char *path);
-/* Sorted names in @path; the caller frees with mrg_tree_free_names(). */
-ssize_t mrg_tree_list(struct mrg_tree *tree, const char *path, char ***names);
-void mrg_tree_free_names(char **names, ssize_t count);
+int host_tree_real(struct mrg_tree *tree, const char *path, char *buf, size_t cap);
+bool host_tree_exists(struct mrg_tree *tree, const char *path);
+/* Sorted names in @path; the caller frees with host_tree_free_names(). */
+ssize_t host_tree_list(struct mrg_tree *tree, const char *path, char ***names);
+void host_tree_free_names(char **names, ssize_t count);
 
 /* Whether a file or a listing was lost for want of memory since the last call of
  * this: what failed is "not there" to callers that do not ask why. */
-bool mrg_tree_lost(struct mrg_tree *tree);
+bool host_tree_lost(struct mrg_tree *tree);
 
 /* Facts that no file holds, kept under /.mrguard in a recorded tree.  @ask is
  * called on a live host and writes the text; its errno is recorded too. */
-ssize_t mrg_tree_fact(struct mrg_tree *tree, const char *name, char *buf, size_t cap,
-		      int (*ask)(void *arg, char *buf, size_t cap), void *arg);
+ssize_t host_tree_fact(struct mrg_tree *tree, const char *name, char *buf, size_t cap,
+		       int (*ask)(void *arg, char *buf, size_t cap), void *arg);
 
 #endif

@@ -7,37 +7,37 @@ _Static_assert(MRG_PRIVATE_TREE_MAX_FILE == HOST_TREE_MAX_FILE, "one limit of a 
 
 int mrg_private_tree_open(struct mrg_tree **tree, const char *root)
 {
-	return mrg_tree_open(tree, root, NULL);
+	return host_tree_open(tree, root, NULL);
 }
 
 void mrg_private_tree_close(struct mrg_tree *tree)
 {
-	mrg_tree_close(tree);
+	host_tree_close(tree);
 }
 
 ssize_t mrg_private_tree_read(struct mrg_tree *tree, const char *path, char *buf, size_t cap)
 {
-	return mrg_tree_read(tree, path, buf, cap);
+	return host_tree_read(tree, path, buf, cap);
 }
 
 int mrg_private_tree_real(struct mrg_tree *tree, const char *path, char *buf, size_t cap)
 {
-	return mrg_tree_real(tree, path, buf, cap);
+	return host_tree_real(tree, path, buf, cap);
 }
 
 bool mrg_private_tree_exists(struct mrg_tree *tree, const char *path)
 {
-	return mrg_tree_exists(tree, path);
+	return host_tree_exists(tree, path);
 }
 
 ssize_t mrg_private_tree_list(struct mrg_tree *tree, const char *path, char ***names)
 {
-	return mrg_tree_list(tree, path, names);
+	return host_tree_list(tree, path, names);
 }
 
 void mrg_private_tree_free_names(char **names, ssize_t count)
 {
-	mrg_tree_free_names(names, count);
+	host_tree_free_names(names, count);
 }
 
 void mrg_private_boot_id(uint8_t id[16])
