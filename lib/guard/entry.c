@@ -17,40 +17,10 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-static struct ibv_mr *reg_mr(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
-			     int access)
+static struct ibv_mr *register_memory(enum guard_call call, unsigned int lib, struct ibv_pd *pd,
+				      void *addr, size_t length, uint64_t iova, unsigned int access)
 {
-	const struct guard_request r = { .call = GUARD_REG_MR,
-					 .lib = lib,
-					 .pd = pd,
-					 .fd = -1,
-					 .addr = (uintptr_t)addr,
-					 .iova = (uintptr_t)addr,
-					 .length = length,
-					 .access = (unsigned int)access };
-
-	return guard_register(&r);
-}
-
-static struct ibv_mr *reg_mr_iova(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
-				  uint64_t iova, int access)
-{
-	const struct guard_request r = { .call = GUARD_REG_MR_IOVA,
-					 .lib = lib,
-					 .pd = pd,
-					 .fd = -1,
-					 .addr = (uintptr_t)addr,
-					 .iova = iova,
-					 .length = length,
-					 .access = (unsigned int)access };
-
-	return guard_register(&r);
-}
-
-static struct ibv_mr *reg_mr_iova2(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
-				   uint64_t iova, unsigned int access)
-{
-	const struct guard_request r = { .call = GUARD_REG_MR_IOVA2,
+	const struct guard_request r = { .call = call,
 					 .lib = lib,
 					 .pd = pd,
 					 .fd = -1,
@@ -62,27 +32,32 @@ static struct ibv_mr *reg_mr_iova2(unsigned int lib, struct ibv_pd *pd, void *ad
 	return guard_register(&r);
 }
 
-static struct ibv_mr *reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, uint64_t offset,
-				    size_t length, uint64_t iova, int fd, int access)
+static struct ibv_mr *reg_mr(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
+			     int access)
 {
-	const struct guard_request r = { .call = GUARD_REG_DMABUF_MR,
-					 .lib = lib,
-					 .pd = pd,
-					 .fd = fd,
-					 .offset = offset,
-					 .iova = iova,
-					 .length = length,
-					 .access = (unsigned int)access };
-
-	/* Programs call it so to ask whether DMA-BUF MRs are supported. */
-	return fd < 0 ? guard_real_register(&r) : guard_register(&r);
+	return register_memory(GUARD_REG_MR, lib, pd, addr, length, (uintptr_t)addr,
+			       (unsigned int)access);
 }
 
-static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, uint64_t offset,
-					 size_t length, uint64_t iova, int fd, int access,
-					 int mlx5_access)
+static struct ibv_mr *reg_mr_iova(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
+				  uint64_t iova, int access)
 {
-	const struct guard_request r = { .call = GUARD_MLX5_REG_DMABUF_MR,
+	return register_memory(GUARD_REG_MR_IOVA, lib, pd, addr, length, iova,
+			       (unsigned int)access);
+}
+
+static struct ibv_mr *reg_mr_iova2(unsigned int lib, struct ibv_pd *pd, void *addr, size_t length,
+				   uint64_t iova, unsigned int access)
+{
+	return register_memory(GUARD_REG_MR_IOVA2, lib, pd, addr, length, iova, access);
+}
+
+/* Programs ask with fd -1 whether DMA-BUF MRs are supported: that goes through. */
+static struct ibv_mr *register_dmabuf(enum guard_call call, unsigned int lib, struct ibv_pd *pd,
+				      uint64_t offset, size_t length, uint64_t iova, int fd,
+				      int access, int mlx5_access)
+{
+	const struct guard_request r = { .call = call,
 					 .lib = lib,
 					 .pd = pd,
 					 .fd = fd,
@@ -93,6 +68,20 @@ static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, ui
 					 .mlx5_access = mlx5_access };
 
 	return fd < 0 ? guard_real_register(&r) : guard_register(&r);
+}
+
+static struct ibv_mr *reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, uint64_t offset,
+				    size_t length, uint64_t iova, int fd, int access)
+{
+	return register_dmabuf(GUARD_REG_DMABUF_MR, lib, pd, offset, length, iova, fd, access, 0);
+}
+
+static struct ibv_mr *mlx5_reg_dmabuf_mr(unsigned int lib, struct ibv_pd *pd, uint64_t offset,
+					 size_t length, uint64_t iova, int fd, int access,
+					 int mlx5_access)
+{
+	return register_dmabuf(GUARD_MLX5_REG_DMABUF_MR, lib, pd, offset, length, iova, fd, access,
+			       mlx5_access);
 }
 
 /* Without address and descriptor in the mask, verbs refuses the call, or knows

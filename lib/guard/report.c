@@ -237,153 +237,13 @@ static void text_report(struct guard_sigsafe *t, const struct guard_state *s,
 
 /* ------------------------------------------------------------------- JSON */
 
-enum form {
-	DECIMAL,
-	SIGNED,
-	HEX,
-	MILLISECONDS,
-	TEXT,
-	ACTION,
-	CALL,
-	EVENT,
-	GROUNDS,
-	PATH,
-	VERDICT,
-	WALK
-};
-
-/* A member of a structure, under its key. */
-struct field {
-	const char *key;
-	enum form form;
-	size_t at;
-	size_t size;
-};
-#define FIELD(type, member, key, form)                                                       \
-	{                                                                                    \
-		key, form, offsetof(struct type, member), sizeof(((struct type *)0)->member) \
-	}
-
-static const struct field head_fields[] = {
-	FIELD(guard_state, pid, "pid", SIGNED),
-	FIELD(guard_state, program, "program", TEXT),
-	FIELD(guard_state, at_risk, "at_risk", ACTION),
-	FIELD(guard_state, unknown, "unknown", ACTION),
-	FIELD(guard_state, walk, "walk", WALK),
-};
-
-static const struct field tally_fields[] = {
-	FIELD(guard_tally, count, "count", DECIMAL),
-	FIELD(guard_tally, bytes, "bytes", DECIMAL),
-};
-
-static const struct field vma_fields[] = {
-	FIELD(guard_state, vma_first, "first", DECIMAL),
-	FIELD(guard_state, vma_last, "last", DECIMAL),
-	FIELD(guard_state, vma_peak, "peak", DECIMAL),
-	FIELD(guard_state, vma_limit, "limit", DECIMAL),
-};
-
-static const struct field event_fields[] = {
-	FIELD(guard_event, kind, "what", EVENT),
-	FIELD(guard_event, call, "call", CALL),
-	FIELD(guard_event, verdict, "verdict", VERDICT),
-	FIELD(guard_event, error, "errno", SIGNED),
-	FIELD(guard_event, fd, "fd", SIGNED),
-	FIELD(guard_event, addr, "addr", HEX),
-	FIELD(guard_event, iova, "iova", HEX),
-	FIELD(guard_event, length, "length", HEX),
-	FIELD(guard_event, offset, "offset", HEX),
-	FIELD(guard_event, times, "times", DECIMAL),
-	FIELD(guard_event, ns, "ms", MILLISECONDS),
-	FIELD(guard_event, cause, "cause", TEXT),
-	FIELD(guard_event, remedy, "remedy", TEXT),
-};
-
-static const struct field record_fields[] = {
-	FIELD(guard_record, number, "number", DECIMAL),
-	FIELD(guard_record, call, "call", CALL),
-	FIELD(guard_record, path, "path", PATH),
-	FIELD(guard_record, verdict, "verdict", VERDICT),
-	FIELD(guard_record, grounds, "reason", GROUNDS),
-	FIELD(guard_record, addr, "addr", HEX),
-	FIELD(guard_record, iova, "iova", HEX),
-	FIELD(guard_record, length, "length", HEX),
-	FIELD(guard_record, offset, "offset", HEX),
-	FIELD(guard_record, page_shift, "page_shift", DECIMAL),
-	FIELD(guard_record, lkey, "lkey", HEX),
-	FIELD(guard_record, ns, "ms", MILLISECONDS),
-};
-
-static uint64_t load_number(const void *member, size_t size)
+/* The rest of an object. */
+static void json_tally(struct guard_sigsafe *t, const struct guard_tally *tally)
 {
-	if (size == sizeof(uint64_t))
-		return __atomic_load_n((const uint64_t *)member, __ATOMIC_RELAXED);
-	if (size == sizeof(uint32_t))
-		return __atomic_load_n((const uint32_t *)member, __ATOMIC_RELAXED);
-	return *(const uint8_t *)member;
+	guard_sigsafe_json_u64(t, "count", get(&tally->count));
+	guard_sigsafe_json_u64(t, "bytes", get(&tally->bytes));
+	guard_sigsafe_close(t, '}');
 }
-
-static const char *name_of(enum form form, uint32_t number)
-{
-	switch (form) {
-	case ACTION:
-		return guard_action_name(number);
-	case CALL:
-		return guard_call_name(number);
-	case EVENT:
-		return guard_event_name(number);
-	case GROUNDS:
-		return guard_grounds_sentence(number);
-	case PATH:
-		return guard_path_name(number);
-	case VERDICT:
-		return mrg_verdict_name(number);
-	default:
-		return mrg_walk_name(number);
-	}
-}
-
-static void json_field(struct guard_sigsafe *t, const struct field *field, const void *member)
-{
-	uint64_t number = field->form == TEXT ? 0 : load_number(member, field->size);
-
-	switch (field->form) {
-	case DECIMAL:
-		guard_sigsafe_json_u64(t, field->key, number);
-		break;
-	case MILLISECONDS:
-		guard_sigsafe_json_u64(t, field->key, number / 1000000);
-		break;
-	case SIGNED:
-		guard_sigsafe_json_int(t, field->key, (int32_t)number);
-		break;
-	case HEX:
-		guard_sigsafe_json_hex(t, field->key, number);
-		break;
-	case TEXT:
-		guard_sigsafe_json_str(t, field->key, member);
-		break;
-	default:
-		guard_sigsafe_json_str(t, field->key, name_of(field->form, (uint32_t)number));
-	}
-}
-
-#define FIELDS(t, fields, object) \
-	json_fields(t, fields, sizeof(fields) / sizeof((fields)[0]), object)
-static void json_fields(struct guard_sigsafe *t, const struct field *fields, size_t count,
-			const void *object)
-{
-	for (size_t i = 0; i < count; i++)
-		json_field(t, &fields[i], (const char *)object + fields[i].at);
-}
-
-#define OBJECT(t, key, fields, object)           \
-	do {                                     \
-		guard_sigsafe_open(t, key, '{'); \
-		FIELDS(t, fields, object);       \
-		guard_sigsafe_close(t, '}');     \
-	} while (0)
 
 static void json_kinds(struct guard_sigsafe *t, const struct guard_state *s)
 {
@@ -395,8 +255,7 @@ static void json_kinds(struct guard_sigsafe *t, const struct guard_state *s)
 			guard_sigsafe_open(t, NULL, '{');
 			guard_sigsafe_json_str(t, "path", guard_path_name(p));
 			guard_sigsafe_json_str(t, "verdict", mrg_verdict_name(v));
-			FIELDS(t, tally_fields, &s->made[p][v]);
-			guard_sigsafe_close(t, '}');
+			json_tally(t, &s->made[p][v]);
 		}
 	guard_sigsafe_close(t, ']');
 }
@@ -409,14 +268,54 @@ static void json_calls(struct guard_sigsafe *t, const struct guard_state *s)
 	guard_sigsafe_close(t, '}');
 }
 
+/* What an event and an MR have in common. */
+#define JSON_RANGE(t, object)                                          \
+	do {                                                           \
+		guard_sigsafe_json_hex(t, "addr", (object)->addr);     \
+		guard_sigsafe_json_hex(t, "iova", (object)->iova);     \
+		guard_sigsafe_json_hex(t, "length", (object)->length); \
+		guard_sigsafe_json_hex(t, "offset", (object)->offset); \
+	} while (0)
+
+static void json_event(struct guard_sigsafe *t, const struct guard_event *e)
+{
+	guard_sigsafe_open(t, NULL, '{');
+	guard_sigsafe_json_str(t, "what", guard_event_name(e->kind));
+	guard_sigsafe_json_str(t, "call", guard_call_name(e->call));
+	guard_sigsafe_json_str(t, "verdict", mrg_verdict_name(e->verdict));
+	guard_sigsafe_json_int(t, "errno", e->error);
+	guard_sigsafe_json_int(t, "fd", e->fd);
+	JSON_RANGE(t, e);
+	guard_sigsafe_json_u64(t, "times", atomic_load(&e->times));
+	guard_sigsafe_json_u64(t, "ms", e->ns / 1000000);
+	guard_sigsafe_json_str(t, "cause", e->cause);
+	guard_sigsafe_json_str(t, "remedy", e->remedy);
+	guard_sigsafe_close(t, '}');
+}
+
 static void json_events(struct guard_sigsafe *t, const struct guard_state *s)
 {
 	guard_sigsafe_open(t, "events", '[');
 	for (uint32_t i = 0; i < kept_events(s); i++)
 		if (event_at(s, i))
-			OBJECT(t, NULL, event_fields, &s->event[i]);
+			json_event(t, &s->event[i]);
 	guard_sigsafe_close(t, ']');
 	guard_sigsafe_json_u64(t, "events_all", atomic_load(&s->events));
+}
+
+static void json_record(struct guard_sigsafe *t, const struct guard_record *r)
+{
+	guard_sigsafe_open(t, NULL, '{');
+	guard_sigsafe_json_u64(t, "number", r->number);
+	guard_sigsafe_json_str(t, "call", guard_call_name(r->call));
+	guard_sigsafe_json_str(t, "path", guard_path_name(r->path));
+	guard_sigsafe_json_str(t, "verdict", mrg_verdict_name(r->verdict));
+	guard_sigsafe_json_str(t, "reason", guard_grounds_sentence(r->grounds));
+	JSON_RANGE(t, r);
+	guard_sigsafe_json_u64(t, "page_shift", r->page_shift);
+	guard_sigsafe_json_hex(t, "lkey", r->lkey);
+	guard_sigsafe_json_u64(t, "ms", r->ns / 1000000);
+	guard_sigsafe_close(t, '}');
 }
 
 static void json_mrs(struct guard_sigsafe *t, const struct guard_state *s)
@@ -426,9 +325,19 @@ static void json_mrs(struct guard_sigsafe *t, const struct guard_state *s)
 	guard_sigsafe_open(t, "mrs", '[');
 	for (size_t i = 0; i < GUARD_RECORDS; i++)
 		if (guard_mr_at(s, i, &record))
-			OBJECT(t, NULL, record_fields, &record);
+			json_record(t, &record);
 	guard_sigsafe_close(t, ']');
 	guard_sigsafe_json_u64(t, "unlisted", get(&s->unlisted));
+}
+
+static void json_vmas(struct guard_sigsafe *t, const struct guard_state *s)
+{
+	guard_sigsafe_open(t, "vmas", '{');
+	guard_sigsafe_json_u64(t, "first", get(&s->vma_first));
+	guard_sigsafe_json_u64(t, "last", get(&s->vma_last));
+	guard_sigsafe_json_u64(t, "peak", get(&s->vma_peak));
+	guard_sigsafe_json_u64(t, "limit", get(&s->vma_limit));
+	guard_sigsafe_close(t, '}');
 }
 
 static void json_head(struct guard_sigsafe *t, const struct guard_state *s,
@@ -438,7 +347,11 @@ static void json_head(struct guard_sigsafe *t, const struct guard_state *s,
 
 	guard_sigsafe_json_str(t, "schema", SCHEMA);
 	guard_sigsafe_json_str(t, "moment", moments[moment]);
-	FIELDS(t, head_fields, s);
+	guard_sigsafe_json_int(t, "pid", s->pid);
+	guard_sigsafe_json_str(t, "program", s->program);
+	guard_sigsafe_json_str(t, "at_risk", guard_action_name(s->at_risk));
+	guard_sigsafe_json_str(t, "unknown", guard_action_name(s->unknown));
+	guard_sigsafe_json_str(t, "walk", mrg_walk_name(s->walk));
 	guard_sigsafe_json_int(t, "module_error", -s->module_error);
 	guard_sigsafe_json_str(t, "fork", guard_fork_name(atomic_load(&s->fork)));
 	guard_sigsafe_json_str(t, "fork_reason", fork_sentence(s));
@@ -454,11 +367,13 @@ static void json_report(struct guard_sigsafe *t, const struct guard_state *s,
 	guard_sigsafe_json_u64(t, "registered", get(&sum.count));
 	guard_sigsafe_json_u64(t, "bytes", get(&sum.bytes));
 	guard_sigsafe_json_u64(t, "deregistered", get(&s->deregistered.count));
-	for (size_t i = 0; i < TALLIES; i++)
-		OBJECT(t, tallies[i].key, tally_fields, tally_at(s, i));
+	for (size_t i = 0; i < TALLIES; i++) {
+		guard_sigsafe_open(t, tallies[i].key, '{');
+		json_tally(t, tally_at(s, i));
+	}
 	json_kinds(t, s);
 	json_calls(t, s);
-	OBJECT(t, "vmas", vma_fields, s);
+	json_vmas(t, s);
 	json_events(t, s);
 	guard_sigsafe_json_u64(t, "live", live_count(s, get(&sum.count)));
 	json_mrs(t, s);
