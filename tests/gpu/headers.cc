@@ -43,10 +43,10 @@ struct same_call<R (*)(A...), S (*)(B...)> {
 #define SAME_NUMBER(theirs, ours) \
 	static_assert(static_cast<long>(theirs) == static_cast<long>(ours), #theirs)
 
-[[maybe_unused]] static mrg_gpu_calls c;
-[[maybe_unused]] static cuda_calls cuda;
-[[maybe_unused]] static hip_calls hip;
-[[maybe_unused]] static hsa_calls hsa;
+[[maybe_unused]] static gpu_calls c;
+[[maybe_unused]] static gpu_cuda_calls cuda;
+[[maybe_unused]] static gpu_hip_calls hip;
+[[maybe_unused]] static gpu_hsa_calls hsa;
 
 #ifdef WITH_CUDA
 #include <cuda.h>
@@ -208,9 +208,9 @@ SAME_SIZE(hipMemAccessDesc, gpu_access);
 SAME_FIELD(hipMemAccessDesc, flags, gpu_access, flags);
 SAME_SIZE(hipIpcMemHandle_t, gpu_ipc_handle);
 SAME_SIZE(hipUUID, gpu_uuid);
-SAME_SIZE(hipPointerAttribute_t, hip_pointer);
-SAME_FIELD(hipPointerAttribute_t, device, hip_pointer, device);
-SAME_FIELD(hipPointerAttribute_t, isManaged, hip_pointer, is_managed);
+SAME_SIZE(hipPointerAttribute_t, gpu_hip_pointer);
+SAME_FIELD(hipPointerAttribute_t, device, gpu_hip_pointer, device);
+SAME_FIELD(hipPointerAttribute_t, isManaged, gpu_hip_pointer, is_managed);
 
 SAME_NUMBER(hipErrorInvalidValue, GPU_INVALID_VALUE);
 SAME_NUMBER(hipErrorOutOfMemory, GPU_OUT_OF_MEMORY);
