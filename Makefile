@@ -73,6 +73,8 @@ core_srcs      := $(wildcard $(core_rooms:%=lib/%/*.c))
 transfer_srcs  := $(wildcard $(transfer_rooms:%=lib/%/*.c))
 ground_srcs    := $(filter-out lib/base/last_error.c lib/base/version.c,$(wildcard lib/base/*.c))
 tool_srcs  := $(wildcard lib/tools/*.c)
+# The writer of failures, which no library exports.
+tool_srcs  += lib/base/error.c
 # `mrguard run' prints the report of a process that runs.
 tool_srcs  += $(addprefix lib/guard/,mr_table.c names.c report.c sigsafe.c)
 guard_srcs := $(filter-out lib/guard/audit.c,$(wildcard lib/guard/*.c))

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/bench.h"
 #include "tools/buffer_args.h"
@@ -74,7 +75,7 @@ static void parse_ops(struct argp_state *state, char *list)
 		while (op <= BENCH_BOTH && strcmp(word, bench_op_name((enum bench_op)op)))
 			op++;
 		if (op > BENCH_BOTH || args->op_count == 3)
-			argp_error(state, "--op: expected read, write or both, read \"%s\"", word);
+			args_expect(state, "--op", word, "read, write or both");
 		else
 			args->ops[args->op_count++] = (enum bench_op)op;
 	}
@@ -87,34 +88,14 @@ static void parse_sizes(struct argp_state *state, char *list)
 
 	args->size_count = 0;
 	for (char *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-		uint64_t size = arg_size(state, "--sizes", word);
+		uint64_t size = args_size(state, "--sizes", word);
 
 		if (!size || args->size_count == BENCH_SIZES)
-			argp_error(state, "--sizes: expected up to %d sizes of at least 1",
-				   BENCH_SIZES);
+			args_expect(state, "--sizes", word, "one of up to %d sizes of at least 1",
+				    BENCH_SIZES);
 		else
 			args->sizes[args->size_count++] = size;
 	}
-}
-
-static uint32_t between(struct argp_state *state, const char *option, const char *arg,
-			uint32_t most)
-{
-	uint64_t value = arg_size(state, option, arg);
-
-	if (!value || value > most)
-		argp_error(state, "%s: expected 1 to %u, read \"%s\"", option, most, arg);
-	return (uint32_t)value;
-}
-
-static void parse_seconds(struct argp_state *state, const char *arg)
-{
-	struct bench_args *args = state->input;
-	char *end;
-
-	args->seconds = strtod(arg, &end);
-	if (*end || end == arg || !(args->seconds > 0 && args->seconds <= 3600))
-		argp_error(state, "--seconds: expected up to 3600, read \"%s\"", arg);
 }
 
 static void parse_only(struct argp_state *state, const char *arg)
@@ -124,7 +105,7 @@ static void parse_only(struct argp_state *state, const char *arg)
 	args->no_bandwidth = !strcmp(arg, "latency");
 	args->no_latency = !strcmp(arg, "bandwidth");
 	if (!args->no_bandwidth && !args->no_latency)
-		argp_error(state, "--only: expected bandwidth or latency, read \"%s\"", arg);
+		args_expect(state, "--only", arg, "bandwidth or latency");
 }
 
 static error_t parse_numbers(int key, char *arg, struct argp_state *state)
@@ -139,16 +120,16 @@ static error_t parse_numbers(int key, char *arg, struct argp_state *state)
 		parse_sizes(state, arg);
 		return 0;
 	case KEY_BATCH:
-		args->batch = between(state, "--batch", arg, MAX_BATCH);
+		args->batch = (uint32_t)args_between(state, "--batch", arg, 1, MAX_BATCH);
 		return 0;
 	case KEY_FLIGHT:
-		args->flight = between(state, "--flight", arg, MAX_FLIGHT);
+		args->flight = (uint32_t)args_between(state, "--flight", arg, 1, MAX_FLIGHT);
 		return 0;
 	case KEY_THREADS:
-		args->threads = between(state, "--threads", arg, MAX_THREADS);
+		args->threads = (uint32_t)args_between(state, "--threads", arg, 1, MAX_THREADS);
 		return 0;
 	case KEY_SECONDS:
-		parse_seconds(state, arg);
+		args->seconds = args_seconds(state, "--seconds", arg, 1e-6, 3600);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -183,12 +164,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (args->peer)
-			argp_error(state, "expected one peer, read \"%s\" as well", arg);
+			argp_error(state, "The peer \"%s\" is one too many.", arg);
 		args->peer = arg;
 		return 0;
 	case ARGP_KEY_END:
 		if (!args->peer)
-			argp_error(state, "give the peer, HOST:PORT");
+			argp_error(state, "The peer is needed, as HOST:PORT.");
 		return 0;
 	default:
 		return parse_numbers(key, arg, state);
@@ -398,10 +379,11 @@ static int bandwidth(struct bench *b)
 			seconds = b->runners[i].seconds;
 	}
 	if (rc)
-		return fail_set(&b->fabric.error, -rc, "bench",
-				"Give fewer --threads, or raise the limit (ulimit -u, pids.max).",
-				"thread %u of %u could not be started: %s", made + 1,
-				b->args.threads, strerror(rc));
+		return base_error_set(
+			&b->fabric.error, -rc, "bench",
+			"Give fewer --threads, or raise the limit (ulimit -u, pids.max).",
+			"Thread %u of %u could not be started: %s.", made + 1, b->args.threads,
+			strerror(rc));
 	b->row.ops_s = (double)count / seconds;
 	b->row.mib_s = b->row.ops_s * (double)b->row.size / MIB;
 	return first_failure(b);
@@ -559,17 +541,18 @@ static int check_room(struct bench *b, struct runner *r, uint32_t number)
 	uint64_t need = largest(&b->args);
 
 	if (!r->offer.writable)
-		return fail_set(&b->fabric.error, -EACCES, "bench",
-				"Start the server with --memory=SIZE --writable.",
-				"%s may not be written", r->offer.name);
+		return base_error_set(&b->fabric.error, -EACCES, "bench",
+				      "Start the server with --memory=SIZE --writable.",
+				      "The server does not let clients write %s.", r->offer.name);
 	r->room = r->offer.length / b->args.threads / 8 * 8;
 	r->from = r->room * number;
 	if (r->room >= need)
 		return 0;
-	return fail_set(&b->fabric.error, -ERANGE, "bench", "Serve more, or measure smaller sizes.",
-			"%s has %llu bytes, and %u threads with %llu bytes each need more",
-			r->offer.name, (unsigned long long)r->offer.length, b->args.threads,
-			(unsigned long long)need);
+	return base_error_set(
+		&b->fabric.error, -ERANGE, "bench", "Serve more, or measure smaller sizes.",
+		"The server has %s with %llu bytes, and %u threads with %llu bytes each need more.",
+		r->offer.name, (unsigned long long)r->offer.length, b->args.threads,
+		(unsigned long long)need);
 }
 
 static int start_runner(struct bench *b, uint32_t number)
@@ -591,7 +574,8 @@ static int start_runner(struct bench *b, uint32_t number)
 	r->ops = calloc(MAX_BATCH, sizeof(*r->ops));
 	r->parts = calloc(MAX_BATCH, sizeof(*r->parts));
 	if (!r->ops || !r->parts)
-		return fail_set(&b->fabric.error, -ENOMEM, "bench", "", "no memory");
+		return base_error_set(&b->fabric.error, -ENOMEM, "bench", "Give smaller --sizes.",
+				      "There is no memory for the measurement.");
 	ret = fabric_alloc(&b->fabric, r->room, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 			   &r->buffer);
 	/* Pages that are not there yet would be measured as well. */
@@ -657,9 +641,10 @@ static int report(struct bench *b, const struct bench_row *rows, unsigned int co
 	for (unsigned int i = 0; i < count; i++)
 		wrong += rows[i].wrong;
 	if (wrong && !ret)
-		ret = fail_set(&b->fabric.error, -EBADMSG, "check",
-			       "Run `mrguard selftest' on both hosts.", "%llu bytes are wrong",
-			       (unsigned long long)wrong);
+		ret = base_error_set(&b->fabric.error, -EBADMSG, "check",
+				     "Run `mrguard selftest' on both hosts.",
+				     "The check found %llu wrong bytes.",
+				     (unsigned long long)wrong);
 	return ret;
 }
 
@@ -671,7 +656,8 @@ static int bench(struct bench *b)
 
 	b->samples = calloc(MAX_SAMPLES, sizeof(*b->samples));
 	if (!ret && !b->samples)
-		ret = fail_set(&b->fabric.error, -ENOMEM, "bench", "", "no memory");
+		ret = base_error_set(&b->fabric.error, -ENOMEM, "bench", "Give smaller --sizes.",
+				     "There is no memory for the measurement.");
 	for (uint32_t i = 0; i < b->args.threads && !ret; i++)
 		ret = start_runner(b, i);
 	if (!ret)
@@ -704,6 +690,6 @@ int cmd_bench(int argc, char **argv)
 		return EXIT_FAILED;
 	ret = bench(&b);
 	if (ret)
-		fail_print(argv[0], &b.fabric.error);
+		fail_print(&b.fabric.error);
 	return ret ? EXIT_FAILED : EXIT_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/error.h"
 #include "tools/bench.h"
 #include "tools/fail.h"
 #include "tools/json.h"
@@ -148,19 +149,20 @@ int bench_plot(const struct bench_args *args, const struct bench_row *rows, unsi
 
 	/* The name goes into a program for gnuplot. */
 	if (!terminal(args->plot) || strpbrk(args->plot, "'\n\\"))
-		return fail_set(error, -EINVAL, "plot", "Name it FILE.svg or FILE.png.",
-				"\"%s\" is no name for a plot", args->plot);
+		return base_error_set(error, -EINVAL, "plot", "Name it FILE.svg or FILE.png.",
+				      "The --plot file \"%s\" is no name for a plot.", args->plot);
 	out = popen("exec gnuplot 2>/dev/null", "w");
 	if (!out)
-		return fail_set(error, -errno, "plot", "", "gnuplot cannot be started");
+		return base_error_set(error, -errno, "plot", "Take the figures with --json.",
+				      "The program gnuplot cannot be started: %m.");
 	draw(out, args, rows, count);
 	status = pclose(out);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-		return fail_set(error, -ENOENT, "plot",
-				"Install gnuplot, or take the figures with --json.",
-				"gnuplot is not installed");
+		return base_error_set(error, -ENOENT, "plot",
+				      "Install gnuplot, or take the figures with --json.",
+				      "The program gnuplot is not installed.");
 	if (status)
-		return fail_set(error, -EIO, "plot", "Check that its folder can be written.",
-				"gnuplot could not write %s", args->plot);
+		return base_error_set(error, -EIO, "plot", "Check that its folder can be written.",
+				      "The program gnuplot could not write %s.", args->plot);
 	return 0;
 }

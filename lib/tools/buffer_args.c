@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
-
+#include "tools/args.h"
 #include "tools/buffer_args.h"
-#include "tools/parse.h"
 
 enum { KEY_DMABUF_FROM = 0x200, KEY_IMPORTER, KEY_IOVA, KEY_OFFSET, KEY_LENGTH };
 
@@ -20,21 +18,6 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-uint64_t arg_size(struct argp_state *state, const char *option, const char *arg)
-{
-	uint64_t value = 0;
-	int ret = mrg_parse_size(arg, &value);
-
-	if (ret == -ERANGE)
-		argp_error(state, "%s: expected at most 64 bits, read \"%s\"", option, arg);
-	else if (ret)
-		argp_error(state,
-			   "%s: expected a number such as 4096, 0x1000 or "
-			   "4K, read \"%s\"",
-			   option, arg);
-	return value;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct buffer_args *args = state->input;
@@ -47,16 +30,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->importer = arg;
 		return 0;
 	case KEY_IOVA:
-		args->iova = arg_size(state, "--iova", arg);
+		args->iova = args_size(state, "--iova", arg);
 		args->has_iova = true;
 		return 0;
 	case KEY_OFFSET:
-		args->offset = arg_size(state, "--offset", arg);
+		args->offset = args_size(state, "--offset", arg);
 		return 0;
 	case KEY_LENGTH:
-		args->length = arg_size(state, "--length", arg);
-		if (!args->length)
-			argp_error(state, "--length: expected at least 1, read 0");
+		args->length = args_between(state, "--length", arg, 1, UINT64_MAX);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

@@ -19,8 +19,4 @@ struct buffer_args {
 /* For use as a child: its input is a struct buffer_args. */
 extern const struct argp buffer_argp;
 
-/** arg_size() - the value of an option that takes a size or an address; ends
- *  the program with a usage error where it is none */
-uint64_t arg_size(struct argp_state *state, const char *option, const char *arg);
-
 #endif

@@ -12,13 +12,11 @@
 #include "tools/args.h"
 #include "tools/check_publish.h"
 #include "tools/commands.h"
+#include "tools/fail.h"
 #include "tools/json.h"
-#include "tools/term.h"
 
 enum {
-	KEY_JSON = 0x100,
-	KEY_PROMETHEUS,
-	KEY_COLOUR,
+	KEY_PROMETHEUS = 0x100,
 	KEY_ROOT,
 	KEY_DUMP,
 	KEY_DEVICE,
@@ -29,9 +27,7 @@ enum {
 };
 
 static const struct argp_option options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
 	{ "prometheus", KEY_PROMETHEUS, NULL, 0, "Print metrics in Prometheus' text format", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ "quiet", KEY_QUIET, NULL, 0, "Leave out checks that are ok or do not apply", 0 },
 	{ "device", KEY_DEVICE, "DEVICE", 0, "Only this RDMA device", 0 },
 	{ "pid", KEY_PID, "PID", 0, "Judge the limits of this process", 0 },
@@ -46,41 +42,27 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-enum format { TEXT, JSON, PROMETHEUS };
-
 struct args {
 	struct mrg_check_opts opts;
-	enum format format;
-	enum term_colour colour;
+	bool prometheus;
+	struct output_args output;
 	bool quiet;
 	const char *publish;
 };
 
-static enum format format_of(int key)
-{
-	return key == KEY_JSON ? JSON : PROMETHEUS;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct args *args = state->input;
-	char *end;
-	long pid;
 
 	switch (key) {
-	case KEY_JSON:
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->output;
+		return 0;
 	case KEY_PROMETHEUS:
-		if (args->format != TEXT && args->format != format_of(key))
-			argp_error(state, "--json and --prometheus: give one of them");
-		args->format = format_of(key);
+		args->prometheus = true;
 		return 0;
 	case KEY_QUIET:
 		args->quiet = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state, "--color: expected auto, always or never, read \"%s\"",
-				   arg);
 		return 0;
 	case KEY_ROOT:
 		args->opts.root = arg;
@@ -93,9 +75,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_PUBLISH:
 		if (!*arg || strchr(arg, '/') || arg[0] == '.')
-			argp_error(state,
-				   "--publish: expected the name of a device, or host, read \"%s\"",
-				   arg);
+			args_expect(state, "--publish", arg, "the name of a device, or host");
 		args->publish = arg;
 		if (strcmp(arg, "host"))
 			args->opts.device = arg;
@@ -104,22 +84,23 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->opts.unit = arg;
 		return 0;
 	case KEY_PID:
-		pid = strtol(arg, &end, 10);
-		if (*end || end == arg || pid <= 0 || pid > INT32_MAX)
-			argp_error(state, "--pid: expected a process number, read \"%s\"", arg);
-		args->opts.pid = (pid_t)pid;
+		args->opts.pid = args_pid(state, "--pid", arg);
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "expected no argument, read \"%s\"", arg);
+	case ARGP_KEY_END:
+		if (args->output.json && args->prometheus)
+			argp_error(state, "--json and --prometheus exclude each other.");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
+static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
+
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
+	.children = children,
 	.doc = "Check whether this host corrupts data or will run dry, and what to do about it."
 	       "\v"
 	       "Every check runs, always.  What could not be seen is \"unknown\", with the reason; run as "
@@ -170,7 +151,7 @@ static void print_text(const struct mrg_check_report *report, const struct args 
 	const struct mrg_check_result *r = mrg_check_results(report, &count);
 	struct term term;
 
-	term_init(&term, stdout, args->colour);
+	term_init(&term, stdout, args->output.colour);
 	for (size_t v = 0; v < VERDICTS; v++)
 		for (size_t i = 0; i < count; i++) {
 			if (r[i].verdict != order[v])
@@ -241,14 +222,13 @@ static int cannot_run(const struct args *args, int rc)
 					     "/";
 
 	if (rc == -ENODEV)
-		fprintf(stderr, "mrguard check: no RDMA device \"%s\"; mrguard info lists them\n",
-			args->opts.device);
+		fail_say("`mrguard info' lists the RDMA devices.",
+			 "There is no RDMA device \"%s\".", args->opts.device);
 	else if (rc == -ENOTEMPTY)
-		fprintf(stderr,
-			"mrguard check: --dump: %s is not empty\n  Name a new directory, or an empty one.\n",
-			args->opts.dump);
+		fail_say("Name a new directory, or an empty one.",
+			 "The --dump directory %s is not empty.", args->opts.dump);
 	else
-		fprintf(stderr, "mrguard check: %s: %s\n", what, strerror(-rc));
+		fail_say("", "The host at %s cannot be checked: %s.", what, strerror(-rc));
 	return EXIT_USAGE;
 }
 
@@ -256,7 +236,7 @@ static int cannot_run(const struct args *args, int rc)
 static int device_is_gone(const char *name)
 {
 	publish_gone(name);
-	fprintf(stderr, "mrguard check: RDMA device \"%s\" is gone: renamed, or removed\n", name);
+	fail_say("", "The RDMA device \"%s\" is gone: it was renamed or removed.", name);
 	return EXIT_OK;
 }
 
@@ -279,12 +259,12 @@ int cmd_check(int argc, char **argv)
 		publish_journal(report, args.publish);
 		rc = publish_file(to_json(report), args.publish);
 		if (rc)
-			fprintf(stderr, "mrguard check: %s/%s.json: %s\n", PUBLISH_DIR,
-				args.publish, strerror(-rc));
+			fail_say("", "The report %s/%s.json cannot be written: %s.", PUBLISH_DIR,
+				 args.publish, strerror(-rc));
 	}
-	if (args.format == JSON)
+	if (args.output.json)
 		rc = json_print(to_json(report)) ? -ENOMEM : rc;
-	else if (args.format == PROMETHEUS)
+	else if (args.prometheus)
 		print_prometheus(report);
 	else
 		print_text(report, &args);

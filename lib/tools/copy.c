@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/buffer_args.h"
 #include "tools/commands.h"
@@ -52,22 +53,22 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &args->fabric;
 		return 0;
 	case KEY_OFFSET:
-		args->offset = arg_size(state, "--offset", arg);
+		args->offset = args_size(state, "--offset", arg);
 		return 0;
 	case KEY_LENGTH:
-		args->length = arg_size(state, "--length", arg);
+		args->length = args_size(state, "--length", arg);
 		return 0;
 	case KEY_QUIET:
 		args->quiet = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (args->to)
-			argp_error(state, "expected two names, read \"%s\" as well", arg);
+			argp_error(state, "The name \"%s\" is one too many.", arg);
 		*(args->from ? &args->to : &args->from) = arg;
 		return 0;
 	case ARGP_KEY_END:
 		if (!args->to)
-			argp_error(state, "give a source and a target");
+			argp_error(state, "A source and a target are needed.");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -141,8 +142,9 @@ static int cannot(struct copy *c, const char *what)
 {
 	int err = errno;
 
-	return fail_set(&c->fabric.error, -err, what, "", "%s: cannot %s: %s", c->path, what,
-			strerror(err));
+	return base_error_set(&c->fabric.error, -err, what,
+			      "Check its name, its permissions and its disk.",
+			      "The command cannot %s %s: %s.", what, c->path, strerror(err));
 }
 
 static int open_source(struct copy *c)
@@ -151,29 +153,29 @@ static int open_source(struct copy *c)
 
 	c->fd = open(c->path, O_RDONLY | O_CLOEXEC);
 	if (c->fd < 0)
-		return cannot(c, "open it");
+		return cannot(c, "open");
 	if (fstat(c->fd, &info))
-		return cannot(c, "ask for its size");
+		return cannot(c, "ask for the size of");
 	if (!S_ISREG(info.st_mode) || !info.st_size)
-		return fail_set(&c->fabric.error, -EINVAL, "open", "Copy an ordinary file.",
-				"%s is empty or no ordinary file", c->path);
+		return base_error_set(&c->fabric.error, -EINVAL, "open", "Copy an ordinary file.",
+				      "The file %s is empty or no ordinary file.", c->path);
 	if (!c->args.length)
 		c->args.length = (uint64_t)info.st_size;
 	if (c->args.length <= (uint64_t)info.st_size)
 		return 0;
-	return fail_set(&c->fabric.error, -ERANGE, "open", "Give a smaller --length.",
-			"%s has %" PRIu64 " bytes, and --length is %" PRIu64, c->path,
-			(uint64_t)info.st_size, c->args.length);
+	return base_error_set(&c->fabric.error, -ERANGE, "open", "Give a smaller --length.",
+			      "The file %s has %" PRIu64 " bytes, but --length is %" PRIu64 ".",
+			      c->path, (uint64_t)info.st_size, c->args.length);
 }
 
 static int open_target(struct copy *c)
 {
 	if (!strcmp(c->path, "-")) {
 		c->fd = dup(STDOUT_FILENO);
-		return c->fd < 0 ? cannot(c, "write to it") : 0;
+		return c->fd < 0 ? cannot(c, "write to") : 0;
 	}
 	c->fd = open(c->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	return c->fd < 0 ? cannot(c, "create it") : 0;
+	return c->fd < 0 ? cannot(c, "create") : 0;
 }
 
 static int fill(struct copy *c, struct fabric_buffer *b, uint64_t at, uint64_t length)
@@ -183,10 +185,11 @@ static int fill(struct copy *c, struct fabric_buffer *b, uint64_t at, uint64_t l
 	for (uint64_t have = 0; have < length; have += (uint64_t)n) {
 		n = pread(c->fd, b->bytes + have, length - have, (off_t)(at + have));
 		if (n < 0)
-			return cannot(c, "read it");
+			return cannot(c, "read");
 		if (!n)
-			return fail_set(&c->fabric.error, -EIO, "read", "", "%s became shorter",
-					c->path);
+			return base_error_set(&c->fabric.error, -EIO, "read",
+					      "Copy it when nothing writes to it.",
+					      "The file %s became shorter.", c->path);
 	}
 	c->sum = fabric_sum(c->sum, b->bytes, length);
 	return 0;
@@ -199,7 +202,7 @@ static int spill(struct copy *c, const struct fabric_buffer *b, uint64_t length)
 	for (uint64_t have = 0; have < length; have += (uint64_t)n) {
 		n = write(c->fd, b->bytes + have, length - have);
 		if (n < 0)
-			return cannot(c, "write it");
+			return cannot(c, "write");
 	}
 	c->sum = fabric_sum(c->sum, b->bytes, length);
 	return 0;
@@ -287,8 +290,8 @@ static json_t *ask(struct copy *c, json_t *order)
 	error = json_string_value(json_object_get(reply, "error"));
 	if (!error)
 		return reply;
-	fail_set(&c->fabric.error, -EREMOTEIO, "ask", "Look at the server.", "the server says: %s",
-		 error);
+	base_error_set(&c->fabric.error, -EREMOTEIO, "ask", "Look at the server.",
+		       "The server refuses the order: %s.", error);
 	json_decref(reply);
 	return NULL;
 }
@@ -306,10 +309,11 @@ static int compare(struct copy *c)
 		return c->fabric.error.code;
 	snprintf(mine, sizeof(mine), "0x%" PRIx64, c->sum);
 	if (!theirs || strcmp(mine, theirs))
-		ret = fail_set(&c->fabric.error, -EBADMSG, "compare",
-			       "Run `mrguard selftest' on both hosts.",
-			       "the checksums differ: %s here, %s there: bytes are wrong", mine,
-			       theirs ? theirs : "none");
+		ret = base_error_set(
+			&c->fabric.error, -EBADMSG, "compare",
+			"Run `mrguard selftest' on both hosts.",
+			"Bytes are wrong: the checksum is %s here and %s at the server.", mine,
+			theirs ? theirs : "none");
 	json_decref(reply);
 	return ret;
 }
@@ -336,18 +340,19 @@ static int find_range(struct copy *c)
 	uint64_t whole = c->offer.length;
 
 	if (c->writes && !c->offer.writable)
-		return fail_set(&c->fabric.error, -EACCES, "copy",
-				"Start the server with --writable.", "%s may not be written",
-				c->offer.name);
+		return base_error_set(&c->fabric.error, -EACCES, "copy",
+				      "Start the server with --writable.",
+				      "The server does not let clients write %s.", c->offer.name);
 	c->length = c->args.length;
 	if (!c->length && c->args.offset < whole)
 		c->length = whole - c->args.offset;
 	if (c->args.offset < whole && c->length <= whole - c->args.offset)
 		return 0;
-	return fail_set(&c->fabric.error, -ERANGE, "copy", "Keep to its length.",
-			"%s has %" PRIu64 " bytes, and %" PRIu64 " from %" PRIu64
-			" on are not in it",
-			c->offer.name, whole, c->length, c->args.offset);
+	return base_error_set(&c->fabric.error, -ERANGE, "copy",
+			      "Give a smaller --offset or --length.",
+			      "The server has %s with %" PRIu64 " bytes, which do not hold %" PRIu64
+			      " bytes from %" PRIu64 " on.",
+			      c->offer.name, whole, c->length, c->args.offset);
 }
 
 static int set_up(struct copy *c)
@@ -405,8 +410,7 @@ int cmd_copy(int argc, char **argv)
 	if (args_parse(&argp, argc, argv, 0, &c.args))
 		return EXIT_FAILED;
 	if (is_peer(c.args.from) == is_peer(c.args.to)) {
-		fprintf(stderr, "%s: one of the names must be HOST:PORT, and the other a file\n",
-			argv[0]);
+		fail_say("", "One of the names must be HOST:PORT, and the other a file.");
 		return EXIT_USAGE;
 	}
 	c.writes = is_peer(c.args.to);
@@ -414,9 +418,9 @@ int cmd_copy(int argc, char **argv)
 	term_init(&c.term, stderr, TERM_COLOUR_NEVER);
 	ret = copy(&c);
 	if (c.fd >= 0 && close(c.fd) && !ret)
-		ret = cannot(&c, "write it");
+		ret = cannot(&c, "write");
 	clean_up(&c);
 	if (ret)
-		fail_print(argv[0], &c.fabric.error);
+		fail_print(&c.fabric.error);
 	return ret ? EXIT_FAILED : EXIT_OK;
 }

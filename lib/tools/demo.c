@@ -102,7 +102,8 @@ static void run_cell(struct demo *demo, const struct demo_row *row, const struct
 
 	if (selftest_run(&args, target, demo->verbs, &progress, &result, &error)) {
 		fprintf(demo->term.out, " | %-*s", column->width, "could not run");
-		fprintf(stderr, "\n%s\n", error.cause);
+		fputc('\n', stderr);
+		fail_print(&error);
 		demo->failed = true;
 		return;
 	}
@@ -142,7 +143,7 @@ static void run_row(struct demo *demo, const struct demo_row *row)
 	fflush(demo->term.out);
 	if (target_open(&target, row->buffer, row->iova, &error)) {
 		fputc('\n', demo->term.out);
-		fail_print("mrguard demo", &error);
+		fail_print(&error);
 		demo->failed = true;
 	} else {
 		for (size_t i = 0; i < COLUMNS; i++)
@@ -176,9 +177,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case KEY_DEVICE:
 		demo->device = arg;
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "expected no argument, read \"%s\"", arg);
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -207,10 +205,8 @@ int cmd_demo(int argc, char **argv)
 		return EXIT_FAILED;
 	demo.verbs = rc_device_open(demo.device);
 	if (!demo.verbs) {
-		fprintf(stderr,
-			"%s: RDMA device %s cannot be opened: %m\n"
-			"  `make demo' boots the machine that this is for\n",
-			argv[0], demo.device);
+		fail_say("`make demo' boots the machine that this is for.",
+			 "The RDMA device %s cannot be opened: %m.", demo.device);
 		return EXIT_USAGE;
 	}
 	term_init(&demo.term, stdout, TERM_COLOUR_AUTO);

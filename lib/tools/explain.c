@@ -8,13 +8,12 @@
 
 #include <mrguard/explain.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "tools/json.h"
 #include "tools/module.h"
-#include "tools/parse.h"
-#include "tools/term.h"
 
 #define ERRNO_MAX 133
 #define ENOTSUPP 524 /* the kernel's own: C libraries have no name for it */
@@ -33,8 +32,6 @@ enum {
 	KEY_OFFSET,
 	KEY_DMABUF_SIZE,
 	KEY_PROC,
-	KEY_JSON,
-	KEY_COLOUR,
 };
 
 static const struct argp_option options[] = {
@@ -57,17 +54,14 @@ static const struct argp_option options[] = {
 	{ "max-mr-size", KEY_MAX_MR_SIZE, "N", 0, "Its largest MR", 0 },
 	{ "mrs", KEY_MRS, "N", 0, "MRs in use on it", 0 },
 	{ "max-mrs", KEY_MAX_MRS, "N", 0, "The most MRs that it can have", 0 },
-	{ NULL, 0, NULL, 0, "Source and output:", 4 },
+	{ NULL, 0, NULL, 0, "Source:", 4 },
 	{ "proc", KEY_PROC, "DIR", 0, "Read from DIR, a copy of /proc", 0 },
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ 0 },
 };
 
 struct explain_args {
 	struct mrg_explain_opts opts;
-	bool json;
-	enum term_colour colour;
+	struct output_args output;
 };
 
 static int parse_errno(const char *word)
@@ -87,27 +81,14 @@ static int parse_errno(const char *word)
 	return 0;
 }
 
-static uint64_t parse_number(struct argp_state *state, const char *option, const char *arg)
-{
-	uint64_t value = 0;
-
-	if (mrg_parse_size(arg, &value))
-		argp_error(state, "--%s: expected a number, read \"%s\"", option, arg);
-	return value;
-}
-
-static void parse_pid(struct argp_state *state, const char *arg)
+static void parse_process(struct argp_state *state, const char *arg)
 {
 	struct explain_args *args = state->input;
-	char *end;
-	long pid;
 
-	if (!strcmp(arg, "self"))
-		return;
-	pid = strtol(arg, &end, 10);
-	if (args->opts.pid || end == arg || *end || pid <= 0 || pid > INT32_MAX)
-		argp_error(state, "expected one process ID, read \"%s\"", arg);
-	args->opts.pid = (pid_t)pid;
+	if (args->opts.pid)
+		argp_error(state, "The process \"%s\" is one too many.", arg);
+	if (strcmp(arg, "self"))
+		args->opts.pid = args_pid(state, "argument", arg);
 }
 
 static void check_args(struct argp_state *state)
@@ -115,82 +96,72 @@ static void check_args(struct argp_state *state)
 	const struct mrg_explain_opts *opts = &((const struct explain_args *)state->input)->opts;
 
 	if (!opts->error)
-		argp_error(state, "--error is needed: the errno to explain");
+		argp_error(state, "--error is needed: the errno to explain.");
 	if (!opts->pid)
-		argp_error(state, "the process that got it is needed, by its ID");
+		argp_error(state, "The process that got the errno is needed, by its ID.");
 	if (opts->length > UINT64_MAX - opts->addr)
-		argp_error(state, "address and length overflow");
+		argp_error(state, "--address and --length together exceed 64 bits.");
 	if (opts->length > UINT64_MAX - opts->offset)
-		argp_error(state, "offset and length overflow");
+		argp_error(state, "--offset and --length together exceed 64 bits.");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct explain_args *args = state->input;
 	struct mrg_explain_opts *opts = &args->opts;
-	uint64_t number;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->output;
+		return 0;
 	case KEY_ERROR:
 		opts->error = parse_errno(arg);
 		if (!opts->error)
-			argp_error(state, "--error: expected an errno, read \"%s\"", arg);
+			args_expect(state, "--error", arg, "an errno");
 		return 0;
 	case KEY_CALL:
 		if (mrg_call_parse(arg, &opts->call))
-			argp_error(
-				state,
-				"--call: expected ibv_reg_mr, ibv_reg_dmabuf_mr, ibv_create_qp, ibv_create_cq, mmap or madvise, read \"%s\"",
-				arg);
+			args_expect(state, "--call", arg,
+				    "ibv_reg_mr, ibv_reg_dmabuf_mr, ibv_create_qp, ibv_create_cq, "
+				    "mmap or madvise");
 		return 0;
 	case KEY_ADDRESS:
-		opts->addr = parse_number(state, "address", arg);
+		opts->addr = args_size(state, "--address", arg);
 		return 0;
 	case KEY_LENGTH:
-		opts->length = parse_number(state, "length", arg);
+		opts->length = args_size(state, "--length", arg);
 		return 0;
 	case KEY_DEVICE:
 		opts->device = arg;
 		return 0;
 	case KEY_DEVICES:
-		number = parse_number(state, "devices", arg);
-		if (!number || number > 1024)
-			argp_error(state, "--devices: expected 1 to 1024, read \"%s\"", arg);
-		opts->devices = (uint32_t)number;
+		opts->devices = (uint32_t)args_between(state, "--devices", arg, 1, 1024);
 		return 0;
 	case KEY_MAX_MR_SIZE:
-		opts->max_mr_size = parse_number(state, "max-mr-size", arg);
+		opts->max_mr_size = args_size(state, "--max-mr-size", arg);
 		return 0;
 	case KEY_MRS:
-		opts->mrs = parse_number(state, "mrs", arg);
+		opts->mrs = args_size(state, "--mrs", arg);
 		return 0;
 	case KEY_MAX_MRS:
-		opts->max_mrs = parse_number(state, "max-mrs", arg);
+		opts->max_mrs = args_size(state, "--max-mrs", arg);
 		return 0;
 	case KEY_PAGE_SIZE:
-		opts->page_size = parse_number(state, "page-size", arg);
+		opts->page_size = args_size(state, "--page-size", arg);
 		if (opts->page_size & (opts->page_size - 1))
-			argp_error(state, "--page-size: expected a power of two, read \"%s\"", arg);
+			args_expect(state, "--page-size", arg, "a power of two");
 		return 0;
 	case KEY_OFFSET:
-		opts->offset = parse_number(state, "offset", arg);
+		opts->offset = args_size(state, "--offset", arg);
 		return 0;
 	case KEY_DMABUF_SIZE:
-		opts->dmabuf_size = parse_number(state, "dmabuf-size", arg);
+		opts->dmabuf_size = args_size(state, "--dmabuf-size", arg);
 		return 0;
 	case KEY_PROC:
 		opts->proc = arg;
 		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state, "--color: expected auto, always or never, read \"%s\"",
-				   arg);
-		return 0;
 	case ARGP_KEY_ARG:
-		parse_pid(state, arg);
+		parse_process(state, arg);
 		return 0;
 	case ARGP_KEY_END:
 		check_args(state);
@@ -200,9 +171,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
+
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
+	.children = children,
 	.args_doc = "PID --error ERRNO",
 	.doc = "Tell the causes of a failed registration apart: VMA limit, memlock, "
 	       "MR size, device keys, holes, huge pages, device memory, and what is "
@@ -273,10 +247,10 @@ static int fail(const struct explain_args *args, int code)
 {
 	struct mrg_error error;
 
-	fail_set(&error, code, "read process",
-		 "Give the ID of the process that the call failed in, while it runs.",
-		 "process %d cannot be seen: %s", (int)args->opts.pid, strerror(-code));
-	fail_print("mrguard explain", &error);
+	base_error_set(&error, code, "read process",
+		       "Give the ID of the process that the call failed in, while it runs.",
+		       "Process %d cannot be seen: %s.", (int)args->opts.pid, strerror(-code));
+	fail_print(&error);
 	return EXIT_FAILED;
 }
 
@@ -288,11 +262,11 @@ static int show(const struct explain_args *args)
 
 	if (ret)
 		return fail(args, ret);
-	if (args->json) {
+	if (args->output.json) {
 		if (print_json(args, &explanation))
 			return EXIT_FAILED;
 	} else {
-		term_init(&term, stdout, args->colour);
+		term_init(&term, stdout, args->output.colour);
 		print_text(&term, &explanation);
 	}
 	return explanation.findings[0].likelihood == MRG_IS &&

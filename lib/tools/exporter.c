@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "tools/exporter.h"
 #include "tools/fail.h"
 #include "tools/parse.h"
@@ -19,7 +20,7 @@ static int fail_errno(struct mrg_error *error, const char *what, const char *rem
 {
 	int code = -errno;
 
-	return fail_set(error, code, STAGE, remedy, "%s: %s", what, strerror(-code));
+	return base_error_set(error, code, STAGE, remedy, "%s: %s.", what, strerror(-code));
 }
 
 /* udmabuf wants memory that cannot shrink under it. */
@@ -28,10 +29,10 @@ static int sealed_memory(uint64_t size, struct mrg_error *error)
 	int fd = memfd_create("mrguard", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
-		return fail_errno(error, "memfd_create", "");
+		return fail_errno(error, "The memory file cannot be made", "");
 	if (!ftruncate(fd, (off_t)size) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
 		return fd;
-	fail_errno(error, "cannot size the memory file", "");
+	fail_errno(error, "The memory file cannot be given its size", "");
 	close(fd);
 	return error->code;
 }
@@ -47,9 +48,9 @@ static int udmabuf_create(int device, uint64_t size, struct mrg_error *error)
 	create.memfd = (uint32_t)memory;
 	fd = ioctl(device, UDMABUF_CREATE, &create);
 	if (fd < 0)
-		fd = fail_errno(error, "udmabuf refuses the size",
-				"sizes are whole pages, up to "
-				"/sys/module/udmabuf/parameters/size_limit_mb");
+		fd = fail_errno(
+			error, "The exporter udmabuf refuses the size",
+			"Give whole pages, up to /sys/module/udmabuf/parameters/size_limit_mb.");
 	close(memory);
 	return fd;
 }
@@ -59,14 +60,15 @@ static int udmabuf_open(const char *spec, struct mrg_error *error)
 	uint64_t size;
 	int device, fd;
 
-	if (mrg_parse_size(spec, &size) || !size || size > INT64_MAX)
-		return fail_set(error, -EINVAL, STAGE, "sizes are written as 4096, 0x1000 or 4K",
-				"udmabuf: expected a size, read \"%s\"", spec);
+	if (parse_size(spec, &size) || !size || size > INT64_MAX)
+		return base_error_set(error, -EINVAL, STAGE,
+				      "Sizes are written as 4096, 0x1000 or 4K.",
+				      "The size of udmabuf is \"%s\", which is no size.", spec);
 	device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
 	if (device < 0)
-		return fail_errno(error, "/dev/udmabuf",
-				  "load it: sudo modprobe udmabuf; and use "
-				  "sudo, or join its group");
+		return fail_errno(
+			error, "The device /dev/udmabuf cannot be opened",
+			"Load it (sudo modprobe udmabuf), and use sudo or join its group.");
 	fd = udmabuf_create(device, size, error);
 	close(device);
 	return fd;
@@ -78,20 +80,23 @@ static int simgpu_open(const char *spec, struct mrg_error *error)
 
 	switch (fd) {
 	case -EINVAL:
-		return fail_set(error, fd, STAGE,
-				"write SIZE[@ADDRESS][+SIZE...][,seg=SIZE]; "
-				"lib/tools/simgpu_spec.h has all of it",
-				"simgpu: expected a spec, read \"%s\"", spec);
+		return base_error_set(error, fd, STAGE,
+				      "Write SIZE[@ADDRESS][+SIZE...][,seg=SIZE]; "
+				      "lib/tools/simgpu_spec.h has all of it.",
+				      "The spec of simgpu is \"%s\", which is no spec.", spec);
 	case -ENOENT:
-		return fail_set(error, fd, STAGE,
-				"it belongs to the test ground: `make demo' "
-				"shows it",
-				"simgpu: the module is not loaded");
+		return base_error_set(error, fd, STAGE,
+				      "It belongs to the test ground, which `make demo' shows.",
+				      "The module simgpu is not loaded.");
 	case -ERANGE:
-		return fail_set(error, fd, STAGE, "keep inside it, or invent addresses: ,fake",
-				"simgpu: \"%s\" is outside the reserved RAM", spec);
+		return base_error_set(error, fd, STAGE,
+				      "Keep inside it, or invent addresses (,fake).",
+				      "The simgpu buffer \"%s\" is outside of the reserved RAM.",
+				      spec);
 	default:
-		return fd >= 0 ? fd : fail_set(error, fd, STAGE, "", "simgpu: %s", strerror(-fd));
+		return fd >= 0 ? fd :
+				 base_error_set(error, fd, STAGE, "",
+						"The exporter simgpu failed: %s.", strerror(-fd));
 	}
 }
 
@@ -111,8 +116,8 @@ static int open_spec(const char *spec, struct mrg_error *error)
 		if (!strncmp(spec, exporters[i].prefix, len))
 			return exporters[i].open(spec + len, error);
 	}
-	return fail_set(error, -EINVAL, STAGE, "write udmabuf:SIZE or simgpu:SPEC",
-			"--dmabuf-from: expected an exporter, read \"%s\"", spec);
+	return base_error_set(error, -EINVAL, STAGE, "Write udmabuf:SIZE or simgpu:SPEC.",
+			      "The --dmabuf-from \"%s\" names no exporter.", spec);
 }
 
 int exporter_open(const char *spec, int *fd, uint64_t *size, struct mrg_error *error)
@@ -125,8 +130,8 @@ int exporter_open(const char *spec, int *fd, uint64_t *size, struct mrg_error *e
 	end = lseek(made, 0, SEEK_END);
 	if (end <= 0) {
 		close(made);
-		return fail_set(error, -EIO, STAGE, "", "%s: the DMA-BUF does not tell its size",
-				spec);
+		return base_error_set(error, -EIO, STAGE, "",
+				      "The DMA-BUF %s does not tell its size.", spec);
 	}
 	*fd = made;
 	*size = (uint64_t)end;

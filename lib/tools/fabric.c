@@ -9,6 +9,8 @@
 
 #include <mrguard/descriptor.h>
 
+#include "base/error.h"
+#include "tools/args.h"
 #include "tools/buffer_args.h"
 #include "tools/fabric.h"
 #include "tools/fail.h"
@@ -40,15 +42,6 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static uint32_t small(struct argp_state *state, const char *option, const char *arg, uint32_t most)
-{
-	uint64_t value = arg_size(state, option, arg);
-
-	if (value > most)
-		argp_error(state, "%s: expected at most %u, read \"%s\"", option, most, arg);
-	return (uint32_t)value;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct fabric_args *args = state->input;
@@ -58,20 +51,20 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->device = arg;
 		return 0;
 	case KEY_DEVICE_PORT:
-		args->opts.port = small(state, "--device-port", arg, 255);
+		args->opts.port = (uint32_t)args_between(state, "--device-port", arg, 0, 255);
 		return 0;
 	case KEY_GID_INDEX:
 		args->opts.flags |= MRG_TRANSFER_GID_INDEX;
-		args->opts.gid_index = small(state, "--gid-index", arg, 255);
+		args->opts.gid_index = (uint32_t)args_between(state, "--gid-index", arg, 0, 255);
 		return 0;
 	case KEY_LANES:
-		args->opts.lanes = small(state, "--lanes", arg, 16);
+		args->opts.lanes = (uint32_t)args_between(state, "--lanes", arg, 0, 16);
 		return 0;
 	case KEY_DEPTH:
-		args->opts.depth = small(state, "--depth", arg, 32768);
+		args->opts.depth = (uint32_t)args_between(state, "--depth", arg, 0, 32768);
 		return 0;
 	case KEY_SLICE:
-		args->opts.slice = small(state, "--slice", arg, 1u << 30);
+		args->opts.slice = (uint32_t)args_between(state, "--slice", arg, 0, 1u << 30);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -114,12 +107,13 @@ static int open_device(struct fabric *fabric, const struct fabric_args *args)
 	if (fabric->verbs)
 		return 0;
 	if (!args->device)
-		return fail_set(&fabric->error, -ENODEV, "open device",
-				"See `mrguard info' for the devices of this host.",
-				"no RDMA device has an active port %u", port);
-	return fail_set(&fabric->error, -errno, "open device",
-			"See `mrguard info' for the devices of this host.",
-			"%s cannot be opened: %s", args->device, strerror(errno));
+		return base_error_set(&fabric->error, -ENODEV, "open device",
+				      "`mrguard info' lists the RDMA devices.",
+				      "No RDMA device has an active port %u.", port);
+	return base_error_set(&fabric->error, -errno, "open device",
+			      "`mrguard info' lists the RDMA devices.",
+			      "The RDMA device %s cannot be opened: %s.", args->device,
+			      strerror(errno));
 }
 
 /* The library's own words, where it has some. */
@@ -130,7 +124,8 @@ static int failed(struct fabric *fabric, int ret, const char *what)
 	if (!mrg_transfer_last_error(fabric->transfer, &error) && error.code == ret)
 		fabric->error = error;
 	else
-		fail_set(&fabric->error, ret, what, "", "%s: %s", what, strerror(-ret));
+		base_error_set(&fabric->error, ret, what, "", "The command cannot %s: %s.", what,
+			       strerror(-ret));
 	return ret;
 }
 
@@ -200,8 +195,8 @@ int fabric_alloc(struct fabric *fabric, uint64_t length, int access, struct fabr
 		mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buffer->bytes == MAP_FAILED) {
 		buffer->bytes = NULL;
-		return fail_set(&fabric->error, -ENOMEM, "allocate", "Use less memory.",
-				"no memory for %" PRIu64 " bytes", length);
+		return base_error_set(&fabric->error, -ENOMEM, "allocate", "Use less memory.",
+				      "There is no memory for %" PRIu64 " bytes.", length);
 	}
 	ret = mrg_reg(fabric->ctx, fabric->pd, buffer->bytes, length, access, NULL, &buffer->mr);
 	if (!ret)
@@ -246,9 +241,9 @@ int fabric_send(struct fabric *fabric, struct mrg_ep *ep, json_t *object)
 
 static int odd_peer(struct fabric *fabric, const char *what)
 {
-	return fail_set(&fabric->error, -EPROTO, "hear the peer",
-			"Run the same version of mrguard on both sides.",
-			"what the peer says is not understood: %s", what);
+	return base_error_set(&fabric->error, -EPROTO, "hear the peer",
+			      "Run the same version of mrguard on both sides.",
+			      "The peer sends something else than expected: %s.", what);
 }
 
 json_t *fabric_receive(struct fabric *fabric, struct mrg_ep *ep, int timeout_ms)
@@ -264,7 +259,7 @@ json_t *fabric_receive(struct fabric *fabric, struct mrg_ep *ep, int timeout_ms)
 	object = json_loadb(text, (size_t)length, 0, NULL);
 	if (!json_is_object(object)) {
 		json_decref(object);
-		odd_peer(fabric, "no object");
+		odd_peer(fabric, "no JSON object");
 		return NULL;
 	}
 	return object;
@@ -370,7 +365,7 @@ int fabric_take_offer(struct fabric *fabric, struct mrg_ep *ep, struct fabric_of
 			"writable", &writable, "descriptor", &length) ||
 	    strcmp(format, OFFER_FORMAT) || length < 1 || length > MRG_DESC_MAX_BYTES) {
 		json_decref(object);
-		return odd_peer(fabric, "it does not serve");
+		return odd_peer(fabric, "no offer of `mrguard serve'");
 	}
 	snprintf(offer->name, sizeof(offer->name), "%s", name);
 	offer->writable = writable;

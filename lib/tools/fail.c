@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tools/fail.h"
 
-int fail_set(struct mrg_error *error, int code, const char *stage, const char *remedy,
-	     const char *format, ...)
+/* main() has put the command's name there. */
+void fail_print(const struct mrg_error *error)
 {
-	va_list args;
-
-	memset(error, 0, sizeof(*error));
-	error->code = code;
-	error->piece = -1;
-	snprintf(error->stage, sizeof(error->stage), "%s", stage);
-	snprintf(error->remedy, sizeof(error->remedy), "%s", remedy);
-	va_start(args, format);
-	vsnprintf(error->cause, sizeof(error->cause), format, args);
-	va_end(args);
-	return code;
-}
-
-void fail_print(const char *command, const struct mrg_error *error)
-{
-	fprintf(stderr, "%s: %s\n", command, error->cause);
+	fprintf(stderr, "%s: %s\n", program_invocation_name, error->cause);
 	if (error->remedy[0])
 		fprintf(stderr, "  %s\n", error->remedy);
+}
+
+void fail_say(const char *remedy, const char *cause, ...)
+{
+	struct mrg_error error;
+	va_list args;
+
+	va_start(args, cause);
+	base_error_vset(&error, -EIO, -1, "command", remedy, cause, args);
+	va_end(args);
+	fail_print(&error);
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* How commands tell failures: what was wrong, then what to do. */
+/* How commands report failures: the cause, and what to do on the next line. */
 #ifndef TOOLS_FAIL_H
 #define TOOLS_FAIL_H
 
-#include <mrguard/common.h>
+#include "base/error.h"
 
-/** fail_set() - fill in @error.  Return: @code, a -errno. */
-int fail_set(struct mrg_error *error, int code, const char *stage, const char *remedy,
-	     const char *format, ...) __attribute__((format(printf, 5, 6)));
+/** fail_print() - "mrguard COMMAND: CAUSE", and the remedy, if any, on the next line */
+void fail_print(const struct mrg_error *error);
 
-/** fail_print() - "mrguard NAME: cause", and the remedy on a line of its own */
-void fail_print(const char *command, const struct mrg_error *error);
+/** fail_say() - the same, of a failure that no structure holds; @remedy may be "" */
+void fail_say(const char *remedy, const char *cause, ...) BASE_PRINTF(2, 3);
 
 #endif

@@ -7,24 +7,21 @@
 
 #include <mrguard/gpu.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "tools/json.h"
-#include "tools/term.h"
 
-enum { KEY_JSON = 0x100, KEY_COLOUR, KEY_SYSFS };
+enum { KEY_SYSFS = 0x100 };
 
 static const struct argp_option options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ "sysfs", KEY_SYSFS, "DIR", 0, "Read PCI devices from DIR, a copy of /sys", 0 },
 	{ 0 },
 };
 
 struct gpu_args {
-	bool json;
-	enum term_colour colour;
+	struct output_args output;
 	const char *sysfs;
 };
 
@@ -33,28 +30,23 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct gpu_args *args = state->input;
 
 	switch (key) {
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state, "--color: expected auto, always or never, read \"%s\"",
-				   arg);
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->output;
 		return 0;
 	case KEY_SYSFS:
-		args->sysfs = args_folder(state, "sysfs", arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "expected no argument, read \"%s\"", arg);
+		args->sysfs = args_folder(state, "--sysfs", arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
+static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
+
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
+	.children = children,
 	.doc = "Show the GPUs of this host, and what each can do for RDMA."
 	       "\v"
 	       "Initialises CUDA and HIP where their kernel drivers are loaded; makes no "
@@ -206,18 +198,19 @@ static int show(const struct gpu_args *args, const struct mrg_gpu_list *list)
 {
 	struct term term;
 
-	if (args->json)
+	if (args->output.json)
 		return print_json(list);
-	term_init(&term, stdout, args->colour);
+	term_init(&term, stdout, args->output.colour);
 	print_list(&term, list);
 	return 0;
 }
 
 int cmd_gpu(int argc, char **argv)
 {
-	struct gpu_args args = { .colour = TERM_COLOUR_AUTO };
+	struct gpu_args args = { 0 };
 	struct mrg_gpu_opts opts = { .size = sizeof(opts) };
-	struct mrg_error error = { .code = -ENOMEM, .cause = "no memory" };
+	struct mrg_error error = { .code = -ENOMEM,
+				   .cause = "There is no memory for the list of GPUs." };
 	struct mrg_gpu_list list;
 	struct mrg_gpu *gpu;
 	int ret;
@@ -227,9 +220,9 @@ int cmd_gpu(int argc, char **argv)
 	opts.sysfs = args.sysfs;
 	ret = mrg_gpu_open(&gpu, &opts);
 	if (ret) {
-		fail_set(&error, ret, "open", "", "the GPU library cannot be opened: %s",
-			 strerror(-ret));
-		fail_print("gpu", &error);
+		base_error_set(&error, ret, "open", "", "The GPU library cannot be opened: %s.",
+			       strerror(-ret));
+		fail_print(&error);
 		return EXIT_FAILED;
 	}
 	ret = mrg_gpu_devices(gpu, &list);
@@ -241,6 +234,6 @@ int cmd_gpu(int argc, char **argv)
 	}
 	mrg_gpu_close(gpu);
 	if (ret)
-		fail_print("gpu", &error);
+		fail_print(&error);
 	return ret ? EXIT_FAILED : EXIT_OK;
 }

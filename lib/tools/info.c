@@ -10,7 +10,6 @@
 #include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/module.h"
-#include "tools/term.h"
 
 struct info {
 	struct utsname host;
@@ -19,18 +18,15 @@ struct info {
 	ssize_t count;
 };
 
-enum { KEY_JSON = 0x100, KEY_SYSFS, KEY_COLOUR };
+enum { KEY_SYSFS = 0x100 };
 
 static const struct argp_option options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ "sysfs", KEY_SYSFS, "DIR", 0, "Read the RDMA devices from DIR, a copy of /sys", 0 },
 	{ 0 },
 };
 
 struct info_args {
-	bool json;
-	enum term_colour colour;
+	struct output_args output;
 	const char *sysfs;
 };
 
@@ -39,30 +35,23 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct info_args *args = state->input;
 
 	switch (key) {
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state,
-				   "--color: expected auto, always or "
-				   "never, read \"%s\"",
-				   arg);
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->output;
 		return 0;
 	case KEY_SYSFS:
-		args->sysfs = args_folder(state, "sysfs", arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "expected no argument, read \"%s\"", arg);
+		args->sysfs = args_folder(state, "--sysfs", arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
+static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
+
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
+	.children = children,
 	.doc = "Show the module, this kernel's block walk and the RDMA devices."
 	       "\v"
 	       "Works without the module and without privileges, and says what "
@@ -216,10 +205,10 @@ int cmd_info(int argc, char **argv)
 	module_open(&info.module);
 	info.count = mrg_rdma_list(args.sysfs, &info.devs);
 
-	if (args.json) {
+	if (args.output.json) {
 		ret = print_json(&info);
 	} else {
-		term_init(&term, stdout, args.colour);
+		term_init(&term, stdout, args.output.colour);
 		print_info(&term, &info);
 	}
 	if (info.count >= 0)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/fail.h"
 #include "tools/json.h"
 
 json_t *json_hex(uint64_t value)
@@ -49,7 +50,7 @@ int json_print(json_t *root)
 
 	json_decref(root);
 	if (ret) {
-		fprintf(stderr, "mrguard: no memory for the JSON output\n");
+		fail_say("", "There is no memory for the JSON output.");
 		return -ENOMEM;
 	}
 	putchar('\n');

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/buffer_args.h"
 #include "tools/commands.h"
@@ -16,16 +17,13 @@
 #include "tools/parse.h"
 #include "tools/term.h"
 
-enum { KEY_DUMP = 0x100, KEY_ENTRIES, KEY_JSON, KEY_COLOUR };
+enum { KEY_DUMP = 0x100, KEY_ENTRIES };
 
 static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "Output:", 2 },
 	{ "dump", KEY_DUMP, "FILE", 0,
-	  "Write the list that `mrguard plan --sg' reads; - is standard output", 0 },
+	  "Write the list that `mrguard plan --sg' reads; - is standard output", ARGS_OUTPUT },
 	{ "entries", KEY_ENTRIES, NULL, 0,
 	  "Scatter-list entries as mapped, contiguous ones not joined", 0 },
-	{ "json", KEY_JSON, NULL, 0, "Print a summary as one JSON object", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ 0 },
 };
 
@@ -33,8 +31,7 @@ struct layout_args {
 	struct buffer_args buffer;
 	const char *dump;
 	bool entries;
-	bool json;
-	enum term_colour colour;
+	struct output_args output;
 };
 
 static void check_args(struct argp_state *state)
@@ -42,9 +39,9 @@ static void check_args(struct argp_state *state)
 	const struct layout_args *args = state->input;
 
 	if (!args->buffer.dmabuf_from || !args->buffer.importer)
-		argp_error(state, "give --dmabuf-from and --importer");
-	if (args->json && args->dump && !strcmp(args->dump, "-"))
-		argp_error(state, "--json and --dump - both want standard output");
+		argp_error(state, "--dmabuf-from and --importer are needed.");
+	if (args->output.json && args->dump && !strcmp(args->dump, "-"))
+		argp_error(state, "--json and --dump=- cannot both write to standard output.");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -54,25 +51,13 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &args->buffer;
+		state->child_inputs[1] = &args->output;
 		return 0;
 	case KEY_DUMP:
 		args->dump = arg;
 		return 0;
 	case KEY_ENTRIES:
 		args->entries = true;
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state,
-				   "--color: expected auto, always or "
-				   "never, read \"%s\"",
-				   arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "expected no argument, read \"%s\"", arg);
 		return 0;
 	case ARGP_KEY_END:
 		check_args(state);
@@ -84,6 +69,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_child children[] = {
 	{ &buffer_argp, 0, "The buffer:", 1 },
+	{ &output_argp, 0, NULL, 0 },
 	{ 0 },
 };
 
@@ -133,7 +119,7 @@ static void write_header(FILE *out, const struct layout_args *args, const struct
 		term_size(layout->dmabuf_size).text, layout->entries,
 		args->entries ? "listed as they are" : "contiguous ones joined");
 	if (layout->equivalent)
-		fprintf(out, MRG_SG_NOTE "0x%" PRIx64 "\n", live->iova - offset_in_list(live));
+		fprintf(out, PARSE_NOTE "0x%" PRIx64 "\n", live->iova - offset_in_list(live));
 	else
 		fprintf(out, "# raw addresses\n");
 	fprintf(out,
@@ -152,8 +138,10 @@ static int write_dump(const struct layout_args *args, const struct live *live,
 	bool failed;
 
 	if (!out)
-		return fail_set(error, -errno, "write dump", "", "%.150s: %s", args->dump,
-				strerror(errno));
+		return base_error_set(error, -errno, "write dump",
+				      "Check the name and its permissions.",
+				      "The file %.150s cannot be opened: %s.", args->dump,
+				      strerror(errno));
 	write_header(out, args, live);
 	for (size_t i = 0; i < live->layout.count; i++)
 		fprintf(out, "0x%" PRIx64 " 0x%" PRIx64 "\n", live->layout.sg[i].addr,
@@ -161,8 +149,8 @@ static int write_dump(const struct layout_args *args, const struct live *live,
 	failed = ferror(out);
 	if (!to_stdout)
 		failed |= fclose(out) != 0;
-	return failed ? fail_set(error, -EIO, "write dump", "", "%.150s: cannot write all of it",
-				 args->dump) :
+	return failed ? base_error_set(error, -EIO, "write dump", "Check that its disk has room.",
+				       "The file %.150s could not be written whole.", args->dump) :
 			0;
 }
 
@@ -240,9 +228,10 @@ static int need_layout(const struct live *live, struct mrg_error *error)
 
 	if (live->has_layout)
 		return 0;
-	return fail_set(error, live->module.code ? live->module.code : -EOPNOTSUPP, "ask module",
-			module_state_remedy(state), "a layout needs the module mrguard: %s",
-			state == MODULE_LOADED ? "it has no layouts" : module_state_text(state));
+	return base_error_set(
+		error, live->module.code ? live->module.code : -EOPNOTSUPP, "ask module",
+		module_state_remedy(state), "A layout needs the module mrguard (%s).",
+		state == MODULE_LOADED ? "it has no layouts" : module_state_text(state));
 }
 
 static int show(const struct layout_args *args, const struct live *live, struct mrg_error *error)
@@ -254,11 +243,11 @@ static int show(const struct layout_args *args, const struct live *live, struct 
 		ret = write_dump(args, live, error);
 	if (ret)
 		return ret;
-	if (args->json)
+	if (args->output.json)
 		return print_json(live);
 	if (args->dump && !strcmp(args->dump, "-"))
 		return 0;
-	term_init(&term, stdout, args->colour);
+	term_init(&term, stdout, args->output.colour);
 	print_text(&term, args, live);
 	if (!args->dump)
 		print_list(&term, live);
@@ -280,6 +269,6 @@ int cmd_layout(int argc, char **argv)
 		live_close(&live);
 	}
 	if (ret && error.code)
-		fail_print(argv[0], &error);
+		fail_print(&error);
 	return ret ? EXIT_FAILED : EXIT_OK;
 }

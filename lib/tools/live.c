@@ -7,6 +7,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/error.h"
 #include "tools/exporter.h"
 #include "tools/fail.h"
 #include "tools/live.h"
@@ -58,17 +59,14 @@ static int find_importer(const char *name, struct live *live, struct mrg_error *
 	int ret = mrg_importer_find(NULL, name, &live->importer);
 
 	if (ret == -EINVAL)
-		return fail_set(error, ret, "find importer", "write mlx5_0 or 0000:01:00.0",
-				"--importer: expected an RDMA device or a PCI "
-				"address, read \"%s\"",
-				name);
+		return base_error_set(
+			error, ret, "find importer", "Write mlx5_0 or 0000:01:00.0.",
+			"The --importer \"%s\" must be an RDMA device or a PCI address.", name);
 	if (ret)
-		return fail_set(error, ret, "find importer",
-				"`mrguard info' lists RDMA devices, `lspci -D' "
-				"PCI functions",
-				"--importer: no PCI function stands behind "
-				"\"%s\" on this host",
-				name);
+		return base_error_set(
+			error, ret, "find importer",
+			"`mrguard info' lists the RDMA devices, `lspci -D' the PCI functions.",
+			"No PCI function stands behind the --importer \"%s\" on this host.", name);
 	find_rdma(live);
 	return 0;
 }
@@ -87,9 +85,9 @@ static int find_iova(const struct buffer_args *args, struct live *live, struct m
 		int code = -errno;
 
 		buffer->map = NULL;
-		return fail_set(error, code, "map DMA-BUF", "give --iova",
-				"the DMA-BUF cannot be mapped to find an iova: %s",
-				strerror(-code));
+		return base_error_set(error, code, "map DMA-BUF", "Give --iova.",
+				      "The DMA-BUF cannot be mapped to find an iova: %s.",
+				      strerror(-code));
 	}
 	live->iova = (uint64_t)(uintptr_t)buffer->map + live->offset;
 	return 0;
@@ -102,30 +100,30 @@ static int layout_failed(const struct live *live, int code, struct mrg_error *er
 
 	switch (code) {
 	case -ENODEV:
-		return fail_set(error, code, "layout", "see `lspci -D'",
-				"there is no PCI function %s", importer.text);
+		return base_error_set(error, code, "layout", "`lspci -D' lists the PCI functions.",
+				      "There is no PCI function %s.", importer.text);
 	case -ENXIO:
-		return fail_set(error, code, "layout", "bind it to the driver that does its DMA",
-				"%s has no driver, or one that leaves DMA to user "
-				"space",
-				importer.text);
+		return base_error_set(
+			error, code, "layout", "Bind it to the driver that does its DMA.",
+			"The PCI function %s has no driver, or one that leaves DMA to user space.",
+			importer.text);
 	case -EPERM:
-		return fail_set(error, code, "layout", "use sudo, or name an RDMA device",
-				"%s has no RDMA device below it, so it needs "
-				"CAP_SYS_ADMIN",
-				importer.text);
+		return base_error_set(
+			error, code, "layout", "Use sudo, or name an RDMA device.",
+			"The PCI function %s has no RDMA device below it, so it needs CAP_SYS_ADMIN.",
+			importer.text);
 	case -EINVAL:
-		return fail_set(error, code, "layout",
-				"keep the range inside, and offset and iova equal "
-				"within a page",
-				"offset 0x%llx, length 0x%llx, iova 0x%llx do not "
-				"fit a DMA-BUF of 0x%llx bytes",
-				(unsigned long long)live->offset, (unsigned long long)live->length,
-				(unsigned long long)live->iova,
-				(unsigned long long)live->buffer.size);
+		return base_error_set(
+			error, code, "layout",
+			"Keep the range inside, and offset and iova equal within a page.",
+			"The offset 0x%llx, length 0x%llx and iova 0x%llx do not "
+			"fit a DMA-BUF of 0x%llx bytes.",
+			(unsigned long long)live->offset, (unsigned long long)live->length,
+			(unsigned long long)live->iova, (unsigned long long)live->buffer.size);
 	default:
-		return fail_set(error, code, "layout", "", "%s could not map the DMA-BUF: %s",
-				importer.text, strerror(-code));
+		return base_error_set(error, code, "layout", "",
+				      "The PCI function %s could not map the DMA-BUF: %s.",
+				      importer.text, strerror(-code));
 	}
 }
 
@@ -155,11 +153,12 @@ static int find_range(const struct buffer_args *args, struct live *live, struct 
 {
 	live->offset = args->offset;
 	if (args->offset >= live->buffer.size || args->length > live->buffer.size - args->offset)
-		return fail_set(error, -EINVAL, "find range", "give a smaller --offset or --length",
-				"0x%llx bytes at offset 0x%llx reach past the end "
-				"of the DMA-BUF at 0x%llx",
-				(unsigned long long)args->length, (unsigned long long)args->offset,
-				(unsigned long long)live->buffer.size);
+		return base_error_set(
+			error, -EINVAL, "find range", "Give a smaller --offset or --length.",
+			"The range of 0x%llx bytes at offset 0x%llx reaches past the end "
+			"of the DMA-BUF at 0x%llx.",
+			(unsigned long long)args->length, (unsigned long long)args->offset,
+			(unsigned long long)live->buffer.size);
 	live->length = args->length ? args->length : live->buffer.size - args->offset;
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard: finds the subcommand and hands over. */
 #include <argp.h>
+#include <errno.h>
 #include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <mrguard/common.h>
 
 #include "tools/commands.h"
+#include "tools/fail.h"
 
 /* The groups of --help, in its order. */
 enum group { GROUP_BUFFER, GROUP_HOST, GROUP_PROGRAM, GROUP_DATA, GROUPS };
@@ -90,23 +92,22 @@ static void check_output(void)
 {
 	if (!fflush(stdout) && !ferror(stdout))
 		return;
-	fprintf(stderr, "mrguard: cannot write the output: %m\n");
+	fail_say("Check the disk or the pipe.", "The output cannot be written: %m.");
 	_exit(EXIT_FAILED);
 }
 
 static int run_command(const struct command *command, int argc, char **argv)
 {
-	char title[32];
+	static char title[32];
 
 	snprintf(title, sizeof(title), "mrguard %s", command->name);
-	argv[0] = title;
+	program_invocation_name = argv[0] = title;
 	return command->run(argc, argv);
 }
 
-static int usage_error(const char *what, const char *word)
+static int no_command(const char *word)
 {
-	fprintf(stderr, "mrguard: %s%s%s\nTry `mrguard --help'.\n", what, word ? " " : "",
-		word ? word : "");
+	fail_say("Try `mrguard --help'.", "There is no command \"%s\".", word);
 	return EXIT_USAGE;
 }
 
@@ -122,7 +123,7 @@ static int cmd_help(int argc, char **argv)
 	}
 	command = find_command(argv[1]);
 	if (!command)
-		return usage_error("no such command:", argv[1]);
+		return no_command(argv[1]);
 	return run_command(command, 2, help);
 }
 
@@ -134,8 +135,11 @@ int main(int argc, char **argv)
 	argp_err_exit_status = EXIT_USAGE;
 	atexit(check_output);
 
-	if (argc < 2)
-		return usage_error("a command is missing", NULL);
+	program_invocation_name = (char[]){ "mrguard" };
+	if (argc < 2) {
+		fail_say("Try `mrguard --help'.", "A command is missing.");
+		return EXIT_USAGE;
+	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		print_help(stdout);
 		return EXIT_OK;
@@ -148,6 +152,6 @@ int main(int argc, char **argv)
 		return cmd_help(argc - 1, argv + 1);
 	command = find_command(argv[1]);
 	if (!command)
-		return usage_error("no such command:", argv[1]);
+		return no_command(argv[1]);
 	return run_command(command, argc - 1, argv + 1);
 }

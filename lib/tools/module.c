@@ -52,14 +52,13 @@ static const struct {
 } states[] = {
 	[MODULE_LOADED] = { "loaded", "loaded", "" },
 	[MODULE_ABSENT] = { "absent", "not loaded",
-			    "load it: sudo modprobe -a mrguard mrguard_walk" },
+			    "Load it: sudo modprobe -a mrguard mrguard_walk." },
 	[MODULE_DENIED] = { "denied", "no permission to open /dev/mrguard",
-			    "use sudo, or join its group: "
-			    "sudo usermod -aG rdma $USER" },
+			    "Use sudo, or join its group: sudo usermod -aG rdma $USER." },
 	[MODULE_FOREIGN] = { "foreign", "loaded, but it speaks another ABI",
-			     "install module and library of one version" },
+			     "Install module and library of one version." },
 	[MODULE_BROKEN] = { "broken", "/dev/mrguard cannot be used",
-			    "see the kernel log: sudo dmesg" },
+			    "See the kernel log: sudo dmesg." },
 };
 
 const char *module_state_name(enum module_state state)

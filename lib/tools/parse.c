@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "tools/parse.h"
 
 /* A stretch of a line; lists may hold any byte, NUL included. */
@@ -89,7 +90,7 @@ static int parse_word(struct span word, uint64_t *value)
 	return 0;
 }
 
-int mrg_parse_size(const char *text, uint64_t *value)
+int parse_size(const char *text, uint64_t *value)
 {
 	return parse_word((struct span){ text, text + strlen(text) }, value);
 }
@@ -102,37 +103,29 @@ struct reader {
 	size_t start; /* of what is left in @buffer */
 	size_t end;
 	bool at_end;
-	char buffer[MRG_SG_MAX_LINE];
+	char buffer[PARSE_MAX_LINE];
 };
 
-static int fail(struct reader *reader, int code, const char *remedy, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
+/* The clause says what is wrong with the line, or with the whole list. */
+static int fail(struct reader *reader, int code, const char *remedy, const char *clause, ...)
+	BASE_PRINTF(4, 5);
 
-static int fail(struct reader *reader, int code, const char *remedy, const char *format, ...)
+static int fail(struct reader *reader, int code, const char *remedy, const char *clause, ...)
 {
-	struct mrg_error *error = reader->error;
+	char place[32] = "The list", text[200];
 	va_list args;
-	int used;
 
-	if (!error)
-		return code;
-	memset(error, 0, sizeof(*error));
-	error->code = code;
-	error->piece = -1;
-	snprintf(error->stage, sizeof(error->stage), "read list");
-	snprintf(error->remedy, sizeof(error->remedy), "%s", remedy);
-	used = reader->line ?
-		       snprintf(error->cause, sizeof(error->cause), "%.100s:%zu: ", reader->name,
-				reader->line) :
-		       snprintf(error->cause, sizeof(error->cause), "%.100s: ", reader->name);
-	va_start(args, format);
-	vsnprintf(error->cause + used, sizeof(error->cause) - (size_t)used, format, args);
+	if (reader->line)
+		snprintf(place, sizeof(place), "Line %zu of", reader->line);
+	va_start(args, clause);
+	vsnprintf(text, sizeof(text), clause, args);
 	va_end(args);
-	return code;
+	return base_error_set(reader->error, code, "read list", remedy, "%s %.100s %s.", place,
+			      reader->name, text);
 }
 
-#define WRITE_ENTRIES "write each entry as two numbers, such as 0x1000200000 2M"
-#define WRITE_NUMBERS "numbers are written as 4096, 0x1000 or 4K"
+#define WRITE_ENTRIES "Write each entry as two numbers, such as 0x1000200000 2M."
+#define WRITE_NUMBERS "Numbers are written as 4096, 0x1000 or 4K."
 
 /* A word as it can be shown on a terminal: cut, other bytes as \xNN. */
 struct shown {
@@ -168,15 +161,14 @@ static int refill(struct reader *reader)
 	reader->end = left;
 	if (!room) {
 		reader->line++;
-		return fail(reader, -E2BIG, WRITE_ENTRIES, "the line has %d bytes or more",
-			    MRG_SG_MAX_LINE);
+		return fail(reader, -E2BIG, WRITE_ENTRIES, "has %d bytes or more", PARSE_MAX_LINE);
 	}
 	errno = 0;
 	got = fread(reader->buffer + left, 1, room, reader->file);
 	if (got < room && ferror(reader->file)) {
 		int code = errno ? -errno : -EIO;
 
-		return fail(reader, code, "", "cannot read on: %s", strerror(-code));
+		return fail(reader, code, "", "cannot be read: %s", strerror(-code));
 	}
 	reader->end += got;
 	reader->at_end = got < room;
@@ -235,14 +227,14 @@ static int take_number(struct reader *reader, struct span *line, const char *wha
 	int ret;
 
 	if (word.at == word.end)
-		return fail(reader, -EINVAL, WRITE_ENTRIES, "expected %s, read the end of the line",
-			    what);
+		return fail(reader, -EINVAL, WRITE_ENTRIES, "ends where %s is expected", what);
 	ret = parse_word(word, value);
 	if (ret == -ERANGE)
 		return fail(reader, ret, WRITE_NUMBERS,
-			    "expected %s of at most 64 bits, read \"%s\"", what, show(word).text);
+			    "has \"%2$s\" where %1$s of at most 64 bits is expected", what,
+			    show(word).text);
 	if (ret)
-		return fail(reader, ret, WRITE_NUMBERS, "expected %s, read \"%s\"", what,
+		return fail(reader, ret, WRITE_NUMBERS, "has \"%2$s\" where %1$s is expected", what,
 			    show(word).text);
 	return 0;
 }
@@ -262,14 +254,14 @@ static int parse_entry(struct reader *reader, struct span line, struct mrg_sg *e
 		return ret;
 	word = take_word(&line);
 	if (word.at != word.end)
-		return fail(reader, -EINVAL, WRITE_ENTRIES,
-			    "expected the end of the line, read \"%s\"", show(word).text);
+		return fail(reader, -EINVAL, WRITE_ENTRIES, "has \"%s\" where its end is expected",
+			    show(word).text);
 	if (!entry->len)
 		return fail(reader, -EINVAL, WRITE_ENTRIES,
-			    "expected a length of at least 1, read 0");
+			    "has a length of 0, but the least is 1");
 	if (entry->addr + entry->len - 1 < entry->addr)
 		return fail(reader, -ERANGE, WRITE_ENTRIES,
-			    "0x%llx bytes at 0x%llx reach beyond 64 bits",
+			    "has 0x%llx bytes at 0x%llx, which reach beyond 64 bits",
 			    (unsigned long long)entry->len, (unsigned long long)entry->addr);
 	return 1;
 }
@@ -285,18 +277,17 @@ static int append(struct reader *reader, struct list *list, const struct mrg_sg 
 {
 	if (__builtin_add_overflow(list->bytes, entry->len, &list->bytes) ||
 	    list->bytes > 1ULL << 63)
-		return fail(reader, -ERANGE, "give a shorter list",
-			    "the list has more than 2^63 bytes");
-	if (list->count == MRG_SG_MAX_ENTRIES)
-		return fail(reader, -E2BIG, "join contiguous entries",
-			    "the list has more than %llu entries", MRG_SG_MAX_ENTRIES);
+		return fail(reader, -ERANGE, "Give a shorter list.", "has more than 2^63 bytes");
+	if (list->count == PARSE_MAX_ENTRIES)
+		return fail(reader, -E2BIG, "Join contiguous entries.",
+			    "has more than %llu entries", PARSE_MAX_ENTRIES);
 	if (list->count == list->room) {
 		size_t room = list->room ? 2 * list->room : 256;
 		struct mrg_sg *sg = reallocarray(list->sg, room, sizeof(*sg));
 
 		if (!sg)
-			return fail(reader, -ENOMEM, "join contiguous entries",
-				    "no memory for %zu entries", room);
+			return fail(reader, -ENOMEM, "Join contiguous entries.",
+				    "needs more memory than there is, for %zu entries", room);
 		list->sg = sg;
 		list->room = room;
 	}
@@ -304,20 +295,20 @@ static int append(struct reader *reader, struct list *list, const struct mrg_sg 
 	return 0;
 }
 
-/* The one comment that matters; see struct mrg_sg_note. */
-static void parse_note(struct span line, struct mrg_sg_note *note)
+/* The one comment that matters; see struct parse_note. */
+static void take_note(struct span line, struct parse_note *note)
 {
-	size_t mark = strlen(MRG_SG_NOTE);
+	size_t mark = strlen(PARSE_NOTE);
 	uint64_t iova;
 
-	if ((size_t)(line.end - line.at) <= mark || memcmp(line.at, MRG_SG_NOTE, mark))
+	if ((size_t)(line.end - line.at) <= mark || memcmp(line.at, PARSE_NOTE, mark))
 		return;
 	line.at += mark;
 	if (!parse_word(take_word(&line), &iova))
-		*note = (struct mrg_sg_note){ true, iova };
+		*note = (struct parse_note){ true, iova };
 }
 
-static int read_list(struct reader *reader, struct list *list, struct mrg_sg_note *note)
+static int read_list(struct reader *reader, struct list *list, struct parse_note *note)
 {
 	struct mrg_sg entry;
 	struct span line;
@@ -325,7 +316,7 @@ static int read_list(struct reader *reader, struct list *list, struct mrg_sg_not
 
 	while ((ret = next_line(reader, &line)) > 0) {
 		if (*line.at == '#')
-			parse_note(line, note);
+			take_note(line, note);
 		ret = parse_entry(reader, line, &entry);
 		if (ret > 0)
 			ret = append(reader, list, &entry);
@@ -334,16 +325,15 @@ static int read_list(struct reader *reader, struct list *list, struct mrg_sg_not
 	}
 	reader->line = 0;
 	if (!ret && !list->count)
-		return fail(reader, -EINVAL, WRITE_ENTRIES,
-			    "expected at least one entry, found none");
+		return fail(reader, -EINVAL, WRITE_ENTRIES, "has no entry, but needs at least one");
 	return ret;
 }
 
-int mrg_sg_read_note(FILE *file, const char *name, struct mrg_sg **sg, size_t *count,
-		     struct mrg_sg_note *note, struct mrg_error *error)
+int parse_list_note(FILE *file, const char *name, struct mrg_sg **sg, size_t *count,
+		    struct parse_note *note, struct mrg_error *error)
 {
 	struct reader reader = { .file = file, .name = name, .error = error };
-	struct mrg_sg_note found = { false, 0 };
+	struct parse_note found = { false, 0 };
 	struct list list = { 0 };
 	int ret;
 
@@ -358,10 +348,10 @@ int mrg_sg_read_note(FILE *file, const char *name, struct mrg_sg **sg, size_t *c
 	return 0;
 }
 
-int mrg_sg_read(FILE *file, const char *name, struct mrg_sg **sg, size_t *count,
-		struct mrg_error *error)
+int parse_list(FILE *file, const char *name, struct mrg_sg **sg, size_t *count,
+	       struct mrg_error *error)
 {
-	struct mrg_sg_note note;
+	struct parse_note note;
 
-	return mrg_sg_read_note(file, name, sg, count, &note, error);
+	return parse_list_note(file, name, sg, count, &note, error);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/buffer_args.h"
 #include "tools/commands.h"
@@ -30,8 +31,6 @@ enum {
 	KEY_TRANSLATED,
 	KEY_MOVES,
 	KEY_ALL,
-	KEY_JSON,
-	KEY_COLOUR,
 };
 
 static const struct argp_option options[] = {
@@ -64,10 +63,7 @@ static const struct argp_option options[] = {
 	{ "unit", KEY_UNIT, "N", 0, "Block of the range that cuts should not fall into", 0 },
 	{ "cut-align", KEY_CUT_ALIGN, "N", 0, "Cuts fall on multiples of this (huge-page size)",
 	  0 },
-	{ NULL, 0, NULL, 0, "Output:", 5 },
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
+	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", ARGS_OUTPUT },
 	{ 0 },
 };
 
@@ -77,68 +73,36 @@ struct plan_args {
 	const char *sg;
 	bool has_walker;
 	bool has_max_mr_size;
-	bool json;
 	bool all;
-	enum term_colour colour;
+	struct output_args output;
 };
 
-static void parse_walker(struct argp_state *state, const char *arg)
+static enum mrg_walk parse_walker(const struct argp_state *state, const char *arg)
 {
-	struct plan_args *args = state->input;
-
-	for (int walk = MRG_WALK_UNKNOWN; walk <= MRG_WALK_PER_ENTRY_NARROW; walk++) {
-		if (strcmp(arg, mrg_walk_name((enum mrg_walk)walk)))
-			continue;
-		args->opts.walk = (enum mrg_walk)walk;
-		args->has_walker = true;
-		return;
-	}
-	argp_error(state,
-		   "--walker: expected exact, truncating or unknown, read "
-		   "\"%s\"",
-		   arg);
+	for (int walk = MRG_WALK_UNKNOWN; walk <= MRG_WALK_PER_ENTRY_NARROW; walk++)
+		if (!strcmp(arg, mrg_walk_name((enum mrg_walk)walk)))
+			return (enum mrg_walk)walk;
+	args_expect(state, "--walker", arg, "exact, truncating or unknown");
+	return MRG_WALK_UNKNOWN;
 }
 
-static void parse_strategy(struct argp_state *state, const char *arg)
+static uint32_t parse_max_page_shift(const struct argp_state *state, const char *arg)
 {
-	struct plan_args *args = state->input;
-
-	for (int i = MRG_STRATEGY_AUTO; i < MRG_STRATEGY_NONE; i++) {
-		if (strcmp(arg, mrg_strategy_name((enum mrg_strategy)i)))
-			continue;
-		args->opts.strategy = (enum mrg_strategy)i;
-		return;
-	}
-	argp_error(state,
-		   "--strategy: expected auto, split or rebase, read "
-		   "\"%s\"",
-		   arg);
-}
-
-static void parse_max_page_shift(struct argp_state *state, const char *arg)
-{
-	struct plan_args *args = state->input;
 	uint64_t shift = 0;
 
-	if (!strcmp(arg, "unknown")) {
-		args->opts.max_page_shift = 0;
-		return;
-	}
-	if (mrg_parse_size(arg, &shift) || shift < MRG_MIN_PAGE_SHIFT || shift > MRG_MAX_PAGE_SHIFT)
-		argp_error(state, "--max-page-shift: expected %d to %d or unknown, read \"%s\"",
-			   MRG_MIN_PAGE_SHIFT, MRG_MAX_PAGE_SHIFT, arg);
-	args->opts.max_page_shift = (uint32_t)shift;
+	if (!strcmp(arg, "unknown"))
+		return 0;
+	if (parse_size(arg, &shift) || shift < 12 || shift > 63)
+		args_expect(state, "--max-page-shift", arg, "from 12 to 63 or unknown");
+	return (uint32_t)shift;
 }
 
-static uint64_t arg_power(struct argp_state *state, const char *option, const char *arg)
+static uint64_t parse_power(const struct argp_state *state, const char *option, const char *arg)
 {
-	uint64_t value = arg_size(state, option, arg);
+	uint64_t value = args_size(state, option, arg);
 
 	if (value < 4096 || (value & (value - 1)))
-		argp_error(state,
-			   "%s: expected a power of two of at least 4096, "
-			   "read \"%s\"",
-			   option, arg);
+		args_expect(state, option, arg, "a power of two of at least 4096");
 	return value;
 }
 
@@ -148,16 +112,16 @@ static void check_args(struct argp_state *state)
 	const struct buffer_args *buffer = &args->buffer;
 
 	if (!args->sg == !buffer->dmabuf_from)
-		argp_error(state, "give either --sg or --dmabuf-from");
+		argp_error(state, "Either --sg or --dmabuf-from is needed.");
 	if (args->sg && !buffer->has_iova)
 		argp_error(state, "--sg needs --iova: the same addresses are safe "
-				  "at one iova and wrap at another");
+				  "at one iova and wrap at another.");
 	if (args->sg && buffer->importer)
-		argp_error(state, "--importer goes with --dmabuf-from: a list's "
-				  "addresses are already those of one importer");
+		argp_error(state, "--importer goes with --dmabuf-from: the addresses of a "
+				  "list are already those of one importer.");
 	if (buffer->dmabuf_from && !buffer->importer)
 		argp_error(state, "--dmabuf-from needs --importer: addresses "
-				  "differ from device to device");
+				  "differ from device to device.");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -168,25 +132,27 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &args->buffer;
+		state->child_inputs[1] = &args->output;
 		return 0;
 	case KEY_SG:
 		args->sg = arg;
 		return 0;
 	case KEY_MAX_PAGE_SHIFT:
-		parse_max_page_shift(state, arg);
+		opts->max_page_shift = parse_max_page_shift(state, arg);
 		return 0;
 	case KEY_WALKER:
-		parse_walker(state, arg);
+		opts->walk = parse_walker(state, arg);
+		args->has_walker = true;
 		return 0;
 	case KEY_MAX_MR_SIZE:
-		opts->max_mr_size = arg_size(state, "--max-mr-size", arg);
+		opts->max_mr_size = args_size(state, "--max-mr-size", arg);
 		args->has_max_mr_size = true;
 		return 0;
 	case KEY_UNIT:
-		opts->unit = arg_size(state, "--unit", arg);
+		opts->unit = args_size(state, "--unit", arg);
 		return 0;
 	case KEY_STRATEGY:
-		parse_strategy(state, arg);
+		opts->strategy = args_strategy(state, arg);
 		return 0;
 	case KEY_IOVA_FREE:
 		opts->flags |= MRG_PLAN_IOVA_FREE;
@@ -198,31 +164,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		opts->flags |= MRG_PLAN_MOVES;
 		return 0;
 	case KEY_PAGE_SIZE:
-		opts->page_size = arg_power(state, "--page-size", arg);
+		opts->page_size = parse_power(state, "--page-size", arg);
 		if (opts->page_size > MAX_PAGE_SIZE)
-			argp_error(state,
-				   "--page-size: expected at most 1 GiB, read "
-				   "\"%s\"",
-				   arg);
+			args_expect(state, "--page-size", arg, "at most 1 GiB");
 		return 0;
 	case KEY_CUT_ALIGN:
-		opts->cut_align = arg_power(state, "--cut-align", arg);
+		opts->cut_align = parse_power(state, "--cut-align", arg);
 		return 0;
 	case KEY_ALL:
 		args->all = true;
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state,
-				   "--color: expected auto, always or "
-				   "never, read \"%s\"",
-				   arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "expected no argument, read \"%s\"", arg);
 		return 0;
 	case ARGP_KEY_END:
 		check_args(state);
@@ -234,6 +184,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_child children[] = {
 	{ &buffer_argp, 0, "A buffer made here, and the range:", 2 },
+	{ &output_argp, 0, NULL, 0 },
 	{ 0 },
 };
 
@@ -262,7 +213,7 @@ struct source {
 	char name[256];
 };
 
-static int read_file(const struct plan_args *args, struct source *source, struct mrg_sg_note *note,
+static int read_file(const struct plan_args *args, struct source *source, struct parse_note *note,
 		     struct mrg_error *error)
 {
 	bool is_stdin = !strcmp(args->sg, "-");
@@ -271,10 +222,12 @@ static int read_file(const struct plan_args *args, struct source *source, struct
 	int ret;
 
 	if (!file)
-		return fail_set(error, -errno, "open list", "", "%.150s: %s", name,
-				strerror(errno));
+		return base_error_set(error, -errno, "open list",
+				      "Check the name and its permissions.",
+				      "The list %.150s cannot be opened: %s.", name,
+				      strerror(errno));
 	snprintf(source->name, sizeof(source->name), "%.150s", name);
-	ret = mrg_sg_read_note(file, name, &source->sg, &source->count, note, error);
+	ret = parse_list_note(file, name, &source->sg, &source->count, note, error);
 	if (!is_stdin)
 		fclose(file);
 	if (ret)
@@ -288,23 +241,24 @@ static int read_file(const struct plan_args *args, struct source *source, struct
  * Equivalent addresses agree with the true ones only as far as they are
  * compared with the iova that they were made for.
  */
-static int check_note(const struct mrg_sg_note *note, const struct mrg_plan_opts *opts,
+static int check_note(const struct parse_note *note, const struct mrg_plan_opts *opts,
 		      struct mrg_error *error)
 {
 	unsigned long long fits = note->base_iova + opts->offset;
 
 	if (!note->equivalent || fits == opts->iova)
 		return 0;
-	return fail_set(error, -EINVAL, "check list",
-			"make the list anew for this iova, or as root",
-			"the list holds equivalent addresses: at offset 0x%llx "
-			"they are good for --iova 0x%llx only, not 0x%llx",
-			(unsigned long long)opts->offset, fits, (unsigned long long)opts->iova);
+	return base_error_set(error, -EINVAL, "check list",
+			      "Make the list anew for this iova, or as root.",
+			      "The list holds equivalent addresses: at offset 0x%llx "
+			      "they are good for --iova 0x%llx only, not 0x%llx.",
+			      (unsigned long long)opts->offset, fits,
+			      (unsigned long long)opts->iova);
 }
 
 static int load_file(struct plan_args *args, struct source *source, struct mrg_error *error)
 {
-	struct mrg_sg_note note;
+	struct parse_note note;
 	int ret = read_file(args, source, &note, error);
 
 	if (ret)
@@ -318,10 +272,10 @@ static int load_file(struct plan_args *args, struct source *source, struct mrg_e
 /* A plan for unknown addresses is right, but costs MRs; so tell how to know. */
 static void tell_blind(const struct module *module)
 {
-	fprintf(stderr,
-		"mrguard plan: the addresses are not known, since the module "
-		"is not there for us: %s\n  %s\n",
-		module_state_text(module->state), module_state_remedy(module->state));
+	fail_say(
+		module_state_remedy(module->state),
+		"Without the module (%s) the DMA addresses are unknown, so the plan may use more MRs than are needed.",
+		module_state_text(module->state));
 }
 
 static int load_live(struct plan_args *args, struct source *source, struct mrg_error *error)
@@ -387,15 +341,14 @@ static int make_plan(const struct source *source, const struct mrg_plan_opts *op
 	int ret = mrg_plan_make(source->sg, source->count, opts, plan);
 
 	if (ret == -EINVAL && opts->walk >= MRG_WALK_PER_ENTRY)
-		return fail_set(error, ret, "plan",
-				"give the entries as they were mapped, not "
-				"joined",
-				"the walk %s looks at single entries, each "
-				"below 4 GiB",
-				mrg_walk_name(opts->walk));
+		return base_error_set(error, ret, "plan",
+				      "Give the entries as they were mapped, not joined.",
+				      "The walk %s takes single entries, each below 4 GiB.",
+				      mrg_walk_name(opts->walk));
 	if (ret)
-		return fail_set(error, ret, "plan", "",
-				"no plan can be made from these options: %s", strerror(-ret));
+		return base_error_set(error, ret, "plan", "",
+				      "No plan can be made from these options: %s.",
+				      strerror(-ret));
 	return 0;
 }
 
@@ -484,9 +437,9 @@ static int show_plan(const struct plan_args *args, const struct source *source,
 
 	if (ask_kernel(source, &args->opts, mrg_plan_single(plan), &answer))
 		report.kernel = &answer;
-	if (args->json)
+	if (args->output.json)
 		return plan_print_json(&report) ? EXIT_FAILED : exit_status(plan);
-	term_init(&term, stdout, args->colour);
+	term_init(&term, stdout, args->output.colour);
 	plan_print_text(&term, &report);
 	return exit_status(plan);
 }
@@ -504,14 +457,14 @@ int cmd_plan(int argc, char **argv)
 		return EXIT_FAILED;
 	ret = args.sg ? load_file(&args, &source, &error) : load_live(&args, &source, &error);
 	if (ret) {
-		fail_print(argv[0], &error);
+		fail_print(&error);
 		drop_source(&source);
 		return args.sg ? EXIT_USAGE : EXIT_FAILED;
 	}
 	walk_source = settle_walk(&args, &source);
 	ret = make_plan(&source, &args.opts, &plan, &error);
 	if (ret)
-		fail_print(argv[0], &error);
+		fail_print(&error);
 	status = ret ? EXIT_FAILED : show_plan(&args, &source, walk_source, plan);
 	mrg_plan_free(plan);
 	drop_source(&source);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "tools/fabric.h"
 #include "tools/fail.h"
 #include "tools/pong.h"
@@ -71,8 +72,8 @@ static int hit(struct player *p, uint64_t round)
 
 static int miss(struct player *p)
 {
-	return fail_set(&p->fabric->error, -ETIMEDOUT, "play", "Look at the peer.",
-			"the other side does not answer");
+	return base_error_set(&p->fabric->error, -ETIMEDOUT, "play", "Look at the peer.",
+			      "The peer did not answer for 10 seconds.");
 }
 
 /* The last byte comes last: devices write a message in order. */
@@ -144,9 +145,10 @@ static int expect(struct fabric *fabric, struct mrg_ep *ep, const char *word)
 	if (!reply)
 		return fabric->error.code;
 	if (!good)
-		ret = fail_set(&fabric->error, -EREMOTEIO, "play",
-			       "Serve more memory, or measure smaller sizes.",
-			       "the server says: %s", error ? error : "nothing");
+		ret = base_error_set(&fabric->error, -EREMOTEIO, "play",
+				     "Serve more memory, or measure smaller sizes.",
+				     "The server refuses the measurement: %s.",
+				     error ? error : "nothing");
 	json_decref(reply);
 	return ret;
 }
@@ -177,10 +179,10 @@ int pong_measure(struct fabric *fabric, struct mrg_ep *ep, const struct fabric_o
 	int ret;
 
 	if (size > buffer->length / 2)
-		return fail_set(&fabric->error, -ERANGE, "play",
-				"Serve more memory, or measure smaller sizes.",
-				"there is no room for two messages of %llu bytes",
-				(unsigned long long)size);
+		return base_error_set(&fabric->error, -ERANGE, "play",
+				      "Serve more memory, or measure smaller sizes.",
+				      "There is no room for two messages of %llu bytes.",
+				      (unsigned long long)size);
 	buffer->bytes[size - 1] = 0;
 	ret = fabric_send(fabric, ep,
 			  json_pack("{s:s, s:I, s:I}", "do", "pong", "size", (json_int_t)size,

@@ -17,6 +17,7 @@
 #include "guard/names.h"
 #include "guard/policy.h"
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
@@ -74,8 +75,7 @@ static const char *take_action(struct argp_state *state, const char *option, con
 	enum guard_action action;
 
 	if (!guard_action_parse(word, &action))
-		argp_error(state, "--%s: expected refuse, allow or observe, read \"%s\"", option,
-			   word);
+		args_expect(state, option, word, "refuse, allow or observe");
 	return word;
 }
 
@@ -86,18 +86,8 @@ static enum audit take_audit(struct argp_state *state, const char *word)
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcmp(word, words[i]))
 			return (enum audit)i;
-	argp_error(state, "--audit: expected auto, always or never, read \"%s\"", word);
+	args_expect(state, "--audit", word, "auto, always or never");
 	return AUDIT_AUTO;
-}
-
-static pid_t take_pid(struct argp_state *state, const char *word)
-{
-	char *end;
-	long pid = strtol(word, &end, 10);
-
-	if (end == word || *end || pid <= 0 || pid > INT_MAX)
-		argp_error(state, "--status: expected a process ID, read \"%s\"", word);
-	return (pid_t)pid;
 }
 
 static void check_args(struct argp_state *state)
@@ -105,11 +95,11 @@ static void check_args(struct argp_state *state)
 	const struct run_args *args = state->input;
 
 	if (!args->command == !args->status)
-		argp_error(state, "expected either a COMMAND or --status");
+		argp_error(state, "Either a COMMAND or --status is needed.");
 	if (args->status && (args->policy || args->unknown || args->report || args->no_report))
-		argp_error(state, "--status takes --json alone");
+		argp_error(state, "--status takes no option but --json.");
 	if (args->no_report && (args->report || args->json))
-		argp_error(state, "--no-report contradicts --report and --json");
+		argp_error(state, "--no-report excludes --report and --json.");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -118,10 +108,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_POLICY:
-		args->policy = take_action(state, "policy", arg);
+		args->policy = take_action(state, "--policy", arg);
 		return 0;
 	case KEY_UNKNOWN:
-		args->unknown = take_action(state, "unknown", arg);
+		args->unknown = take_action(state, "--unknown", arg);
 		return 0;
 	case KEY_REPORT:
 		args->report = arg;
@@ -136,7 +126,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->audit = take_audit(state, arg);
 		return 0;
 	case KEY_STATUS:
-		args->status = take_pid(state, arg);
+		args->status = args_pid(state, "--status", arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		/* The program's options are its own. */
@@ -230,8 +220,9 @@ static bool wants_audit(const struct run_args *args)
 		return args->audit == AUDIT_ALWAYS;
 	if (audit_is_cheap())
 		return true;
-	fprintf(stderr,
-		"mrguard run: With glibc %s an audit library slows down all calls, so programs that look verbs up by name (NCCL) are not guarded.\n  Use --audit=always to guard them all the same.\n",
+	fail_say(
+		"Use --audit=always to guard them all the same.",
+		"With glibc %s an audit library slows down all calls, so programs that look verbs up by name (NCCL) are not guarded.",
 		gnu_get_libc_version());
 	return false;
 }
@@ -243,11 +234,11 @@ static int set_libraries(const struct run_args *args)
 
 	if (find_library("libmrguard-guard.so", guard, sizeof(guard)) ||
 	    find_library("libmrguard-audit.so", audit, sizeof(audit))) {
-		fail_set(
+		base_error_set(
 			&error, -ENOENT, "find",
 			"Install them with mrguard (make install, or its package).",
 			"libmrguard-guard.so and libmrguard-audit.so are not beside libmrguard.so.");
-		fail_print("mrguard run", &error);
+		fail_print(&error);
 		return -1;
 	}
 	if (prepend("LD_PRELOAD", guard))
@@ -279,13 +270,12 @@ static int set_report(const struct run_args *args)
 		return -1;
 	errno = cannot_write(path);
 	if (errno) {
-		fprintf(stderr,
-			"mrguard run: The report file %s cannot be written: %m.\n  Name a file in an existing folder that you may write.\n",
-			path);
+		fail_say("Name a file in an existing folder that you may write.",
+			 "The report file %s cannot be written: %m.", path);
 		return -1;
 	}
 	if (!strstr(path, "%p") && truncate(path, 0) && errno != ENOENT && errno != EINVAL) {
-		fprintf(stderr, "mrguard run: The report file %s cannot be emptied: %m.\n", path);
+		fail_say("", "The report file %s cannot be emptied: %m.", path);
 		return -1;
 	}
 	return setenv(GUARD_ENV_REPORT, path, 1);
@@ -311,6 +301,7 @@ int cmd_run(int argc, char **argv)
 {
 	struct run_args args = { 0 };
 	const char *why;
+	int status;
 
 	if (args_parse(&argp, argc, argv, ARGP_IN_ORDER, &args))
 		return EXIT_CANNOT_RUN;
@@ -318,12 +309,12 @@ int cmd_run(int argc, char **argv)
 		return run_status(args.status, args.json);
 	why = run_unguarded(args.command[0]);
 	if (why)
-		fprintf(stderr, "mrguard run: %s %s, so it runs without the guard.\n",
-			args.command[0], why);
+		fail_say("", "%s %s, so it runs without the guard.", args.command[0], why);
 	if (set_environment(&args))
 		return EXIT_CANNOT_RUN;
 	fflush(stdout);
 	execvp(args.command[0], args.command);
-	fprintf(stderr, "mrguard run: %s cannot be run: %m.\n", args.command[0]);
-	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+	status = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+	fail_say("", "%s cannot be run: %m.", args.command[0]);
+	return status;
 }

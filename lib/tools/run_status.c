@@ -16,6 +16,7 @@
 
 #include "guard/report.h"
 
+#include "base/error.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "tools/run_status.h"
@@ -56,16 +57,16 @@ static const char remedy_release[] =
 static int fail_open(pid_t pid, int code, struct mrg_error *error)
 {
 	if (code == -ENODATA)
-		return fail_set(
+		return base_error_set(
 			error, code, "status",
 			"Start it with mrguard run, wait until it registers memory, and keep its descriptors open.",
 			"Process %d has no report of a guard.", (int)pid);
-	return fail_set(error, code, "status",
-			code == -EACCES || code == -EPERM ?
-				"Run the command as the user of the process, or as root." :
-				"Check the process ID.",
-			"The report of process %d cannot be opened: %s.", (int)pid,
-			strerror(-code));
+	return base_error_set(error, code, "status",
+			      code == -EACCES || code == -EPERM ?
+				      "Run the command as the user of the process, or as root." :
+				      "Check the process ID.",
+			      "The report of process %d cannot be opened: %s.", (int)pid,
+			      strerror(-code));
 }
 
 /* What every version of the state begins with. */
@@ -85,15 +86,16 @@ static int check_head(pid_t pid, int fd, struct mrg_error *error)
 	    fstat(fd, &st))
 		return fail_open(pid, -ENODATA, error);
 	if ((head.mark & ~version_bits) != GUARD_STATE_MAGIC)
-		return fail_set(error, -EPROTO, "status", remedy_release,
-				"Process %d has a file that is no report of a guard.", (int)pid);
+		return base_error_set(error, -EPROTO, "status", remedy_release,
+				      "Process %d has a file that is no report of a guard.",
+				      (int)pid);
 	if (head.mark != GUARD_STATE_MARK)
-		return fail_set(
+		return base_error_set(
 			error, -EPROTO, "status", remedy_release,
 			"The guard of process %d writes version %d of its report, and this command reads version %u.",
 			(int)pid, (int)(head.mark >> 56) - '0', GUARD_STATE_VERSION);
 	if (head.size != sizeof(struct guard_state) || st.st_size != (off_t)head.size)
-		return fail_set(
+		return base_error_set(
 			error, -EPROTO, "status", remedy_release,
 			"The report of process %d has %lld bytes, and this command reads %zu bytes.",
 			(int)pid, (long long)st.st_size, sizeof(struct guard_state));
@@ -133,7 +135,7 @@ int run_status(pid_t pid, bool json)
 
 	state = map_report(pid, &error);
 	if (!state) {
-		fail_print("mrguard run", &error);
+		fail_print(&error);
 		return EXIT_FAILED;
 	}
 	fflush(stdout);

@@ -27,8 +27,6 @@ enum {
 	KEY_NO_MODULE,
 	KEY_BLOCKS,
 	KEY_BLOCK_SIZE,
-	KEY_JSON,
-	KEY_COLOUR,
 };
 
 static const struct argp_option options[] = {
@@ -49,45 +47,18 @@ static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "How much is looked at:", 3 },
 	{ "blocks", KEY_BLOCKS, "N", 0, "Scattered blocks (1152)", 0 },
 	{ "block-size", KEY_BLOCK_SIZE, "N", 0, "Bytes of each (64K)", 0 },
-	{ NULL, 0, NULL, 0, "Output:", 4 },
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
 	{ 0 },
 };
-
-static uint64_t arg_between(struct argp_state *state, const char *option, const char *arg,
-			    uint64_t min, uint64_t max)
-{
-	uint64_t value = arg_size(state, option, arg);
-
-	if (value < min || value > max)
-		argp_error(state, "%s: expected %" PRIu64 " to %" PRIu64 ", read \"%s\"", option,
-			   min, max, arg);
-	return value;
-}
-
-static void parse_strategy(struct argp_state *state, const char *arg)
-{
-	struct selftest_args *args = state->input;
-
-	for (int i = MRG_STRATEGY_AUTO; i < MRG_STRATEGY_NONE; i++) {
-		if (strcmp(arg, mrg_strategy_name((enum mrg_strategy)i)))
-			continue;
-		args->reg.strategy = (enum mrg_strategy)i;
-		return;
-	}
-	argp_error(state, "--strategy: expected auto, split or rebase, read \"%s\"", arg);
-}
 
 static void check_args(struct argp_state *state)
 {
 	const struct selftest_args *args = state->input;
 
 	if (!args->device || !args->buffer)
-		argp_error(state, "give --device and --buffer");
+		argp_error(state, "--device and --buffer are needed.");
 	if (args->iova &&
 	    (!strncmp(args->buffer, "host:", 5) || !strncmp(args->buffer, "cuda:", 5)))
-		argp_error(state, "--iova is for DMA-BUFs: host and cuda memory have an address");
+		argp_error(state, "--iova is for DMA-BUFs: host and cuda memory have an address.");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -95,6 +66,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct selftest_args *args = state->input;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->output;
+		return 0;
 	case KEY_DEVICE:
 		args->device = arg;
 		return 0;
@@ -102,37 +76,26 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->buffer = arg;
 		return 0;
 	case KEY_IOVA:
-		args->iova = arg_size(state, "--iova", arg);
+		args->iova = args_size(state, "--iova", arg);
 		return 0;
 	case KEY_RAW:
 		args->raw = true;
 		return 0;
 	case KEY_STRATEGY:
-		parse_strategy(state, arg);
+		args->reg.strategy = args_strategy(state, arg);
 		return 0;
 	case KEY_MAX_PAGE_SHIFT:
-		args->open.max_page_shift = (uint32_t)arg_between(
+		args->open.max_page_shift = (uint32_t)args_between(
 			state, "--max-page-shift", arg, MRG_MIN_PAGE_SHIFT, MRG_MAX_PAGE_SHIFT);
 		return 0;
 	case KEY_NO_MODULE:
 		args->open.flags |= MRG_OPEN_NO_MODULE;
 		return 0;
 	case KEY_BLOCKS:
-		args->blocks = arg_between(state, "--blocks", arg, 1, MAX_BLOCKS);
+		args->blocks = args_between(state, "--blocks", arg, 1, MAX_BLOCKS);
 		return 0;
 	case KEY_BLOCK_SIZE:
-		args->block_size = arg_between(state, "--block-size", arg, 8, 1 << 30);
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state, "--color: expected auto, always or never, read \"%s\"",
-				   arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "expected no argument, read \"%s\"", arg);
+		args->block_size = args_between(state, "--block-size", arg, 8, 1 << 30);
 		return 0;
 	case ARGP_KEY_END:
 		check_args(state);
@@ -142,9 +105,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
+
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
+	.children = children,
 	.args_doc = "--device DEVICE --buffer KIND:SPEC",
 	.doc = "Register a buffer, move blocks through the RDMA device into it and "
 	       "out of it, and compare every byte."
@@ -174,14 +140,14 @@ static int show(const struct selftest_args *args, const struct target *target,
 	int status = result->wrong || result->overwritten ? EXIT_FAILED : EXIT_OK;
 	struct term term;
 
-	if (args->json)
+	if (args->output.json)
 		return selftest_print_json(args, target, result) ? EXIT_FAILED : status;
-	term_init(&term, stdout, args->colour);
+	term_init(&term, stdout, args->output.colour);
 	selftest_print_text(&term, args, target, result);
 	return status;
 }
 
-static int run(const char *command, const struct selftest_args *args, struct ibv_context *verbs)
+static int run(const struct selftest_args *args, struct ibv_context *verbs)
 {
 	unsigned int percent = UINT32_MAX;
 	struct selftest_progress progress = { .arg = &percent };
@@ -193,12 +159,12 @@ static int run(const char *command, const struct selftest_args *args, struct ibv
 	if (isatty(STDERR_FILENO))
 		progress.step = draw_bar;
 	if (target_open(&target, args->buffer, args->iova, &error)) {
-		fail_print(command, &error);
+		fail_print(&error);
 		status = EXIT_USAGE;
 	} else if (selftest_run(args, &target, verbs, &progress, &result, &error)) {
 		if (progress.step && percent != UINT32_MAX)
 			fputc('\n', stderr);
-		fail_print(command, &error);
+		fail_print(&error);
 		status = strcmp(error.stage, "transfer") ? EXIT_USAGE : EXIT_FAILED;
 	} else {
 		status = show(args, &target, &result);
@@ -222,13 +188,11 @@ int cmd_selftest(int argc, char **argv)
 		return EXIT_FAILED;
 	verbs = rc_device_open(args.device);
 	if (!verbs) {
-		fprintf(stderr,
-			"%s: RDMA device %s cannot be opened: %m\n"
-			"  `mrguard info' lists RDMA devices\n",
-			argv[0], args.device);
+		fail_say("`mrguard info' lists the RDMA devices.",
+			 "The RDMA device %s cannot be opened: %m.", args.device);
 		return EXIT_USAGE;
 	}
-	status = run(argv[0], &args, verbs);
+	status = run(&args, verbs);
 	ibv_close_device(verbs);
 	return status;
 }

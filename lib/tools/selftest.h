@@ -3,6 +3,7 @@
 #ifndef TOOLS_SELFTEST_H
 #define TOOLS_SELFTEST_H
 
+#include "tools/args.h"
 #include "tools/target.h"
 #include "tools/term.h"
 
@@ -15,8 +16,7 @@ struct selftest_args {
 	uint64_t block_size;
 	struct mrg_open_opts open;
 	struct mrg_reg_opts reg;
-	bool json;
-	enum term_colour colour;
+	struct output_args output;
 };
 
 /* Faults that are alike. */

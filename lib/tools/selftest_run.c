@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "tools/fail.h"
 #include "tools/selftest.h"
 
@@ -36,7 +37,7 @@ static int fail_errno(struct run *run, const char *stage, const char *what)
 {
 	int code = errno ? -errno : -EIO;
 
-	return fail_set(run->error, code, stage, "", "%s: %s", what, strerror(-code));
+	return base_error_set(run->error, code, stage, "", "%s failed: %s.", what, strerror(-code));
 }
 
 static int open_ends(struct run *run)
@@ -52,14 +53,16 @@ static int open_ends(struct run *run)
 		ret = rc_connect(&run->ends[i], &run->ends[1 - i].addr);
 	for (int i = 0; i < 2 && ret; i++)
 		if (run->ends[i].fault[0])
-			return fail_set(
+			return base_error_set(
 				run->error, ret, "connect",
-				"the port must be up: rdma link; a RoCE port needs an address",
-				"%s: %s", run->args->device, run->ends[i].fault);
+				"Bring the port up (see `rdma link'); a RoCE port needs an address.",
+				"The queue pairs of %s cannot be connected: %s.", run->args->device,
+				run->ends[i].fault);
 	run->bounce = malloc(BOUNCE);
 	if (run->bounce)
 		run->bounce_mr = ibv_reg_mr(run->pd, run->bounce, BOUNCE, ACCESS);
-	return run->bounce_mr ? 0 : fail_errno(run, "open", "bounce buffer");
+	return run->bounce_mr ? 0 :
+				fail_errno(run, "open", "The registration of the bounce buffer");
 }
 
 /* The library's own words where it has any. */
@@ -67,7 +70,8 @@ static int library_failed(struct run *run, int code, const char *what)
 {
 	if (!mrg_last_error(run->ctx, run->error))
 		return code;
-	return fail_set(run->error, code, "register", "", "%s: %s", what, strerror(-code));
+	return base_error_set(run->error, code, "register", "", "%s failed: %s.", what,
+			      strerror(-code));
 }
 
 static int register_guarded(struct run *run)
@@ -83,7 +87,7 @@ static int register_guarded(struct run *run)
 		ret = mrg_reg(run->ctx, run->pd, t->map, t->size, ACCESS, &run->args->reg,
 			      &run->mr);
 	if (ret)
-		return library_failed(run, ret, "registration");
+		return library_failed(run, ret, "The registration");
 	result->mrs = mrg_mr_count(run->mr);
 	selftest_note_plan(result, mrg_mr_plan(run->mr));
 	mrg_mr_describe(run->mr, result->words, sizeof(result->words));
@@ -105,7 +109,7 @@ static int register_raw(struct run *run)
 	else if (!mrg_dmabuf_offset(&t->buf, t->addr, &offset))
 		run->raw = ibv_reg_dmabuf_mr(run->pd, offset, t->size, t->addr, t->buf.fd, ACCESS);
 	if (!run->raw)
-		return fail_errno(run, "register", "plain registration");
+		return fail_errno(run, "register", "The plain registration");
 	run->result->mrs = 1;
 	run->result->strategy = MRG_STRATEGY_NONE;
 	return 0;
@@ -198,10 +202,11 @@ static int run_side(struct run *run, const struct verify_truth *truth)
 	verify_release(&v);
 	if (!ret)
 		return 0;
-	return fail_set(
+	return base_error_set(
 		run->error, ret, "transfer",
-		"look in dmesg; a region that registers and then fails on the wire is one that the device does not reach",
-		"with the buffer as the %s side: %s", run->local ? "local" : "remote",
+		"Look in dmesg; a region that registers and then fails on the wire is one that the device does not reach.",
+		"A transfer failed with the buffer as the %s side: %s.",
+		run->local ? "local" : "remote",
 		run->ends[0].fault[0] ? run->ends[0].fault : strerror(-ret));
 }
 
@@ -217,7 +222,8 @@ static int verify_all(struct run *run)
 		ret = verify_spans_make(&run->spans, run->target->size, run->target->addr,
 					run->args->blocks, run->args->block_size);
 	if (ret)
-		return fail_set(run->error, ret, "prepare", "", "%s", strerror(-ret));
+		return base_error_set(run->error, ret, "prepare", "Give fewer or smaller blocks.",
+				      "The blocks cannot be prepared: %s.", strerror(-ret));
 	truth = target_truth(run->target, &run->small);
 	for (int side = 0; side < SIDES && !ret; side++) {
 		run->local = side;

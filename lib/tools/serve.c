@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/buffer_args.h"
 #include "tools/commands.h"
@@ -57,9 +58,9 @@ static void check_args(struct argp_state *state)
 	const struct serve_args *args = state->input;
 
 	if (args->file && args->memory)
-		argp_error(state, "--memory takes no FILE, read \"%s\"", args->file);
+		argp_error(state, "--memory and the file \"%s\" exclude each other.", args->file);
 	if (!args->file && !args->memory)
-		argp_error(state, "give a FILE or --memory");
+		argp_error(state, "A FILE or --memory is needed.");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -77,7 +78,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->port = arg;
 		return 0;
 	case KEY_MEMORY:
-		args->memory = arg_size(state, "--memory", arg);
+		args->memory = args_size(state, "--memory", arg);
 		return 0;
 	case KEY_WRITABLE:
 		args->writable = true;
@@ -87,7 +88,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (args->file)
-			argp_error(state, "expected one file, read \"%s\" as well", arg);
+			argp_error(state, "The file \"%s\" is one too many.", arg);
 		args->file = arg;
 		return 0;
 	case ARGP_KEY_END:
@@ -136,8 +137,9 @@ static int cannot(struct server *s, const char *what)
 {
 	int err = errno;
 
-	return fail_set(&s->fabric.error, -err, what, "", "%s: cannot %s: %s", s->args.file, what,
-			strerror(err));
+	return base_error_set(&s->fabric.error, -err, what,
+			      "Check its name, its permissions and its disk.",
+			      "The command cannot %s %s: %s.", what, s->args.file, strerror(err));
 }
 
 static int read_all(struct server *s, int fd)
@@ -148,10 +150,11 @@ static int read_all(struct server *s, int fd)
 	while (at < s->buffer.length) {
 		n = pread(fd, s->buffer.bytes + at, s->buffer.length - at, (off_t)at);
 		if (n < 0)
-			return cannot(s, "read it");
+			return cannot(s, "read");
 		if (!n)
-			return fail_set(&s->fabric.error, -EIO, "read", "", "%s became shorter",
-					s->args.file);
+			return base_error_set(&s->fabric.error, -EIO, "read",
+					      "Serve it when nothing writes to it.",
+					      "The file %s became shorter.", s->args.file);
 		at += (uint64_t)n;
 	}
 	return 0;
@@ -163,11 +166,11 @@ static int load_file(struct server *s, int access)
 	int fd = open(s->args.file, O_RDONLY | O_CLOEXEC), ret;
 
 	if (fd < 0)
-		return cannot(s, "open it");
-	ret = fstat(fd, &info) ? cannot(s, "ask for its size") : 0;
+		return cannot(s, "open");
+	ret = fstat(fd, &info) ? cannot(s, "ask for the size of") : 0;
 	if (!ret && (!S_ISREG(info.st_mode) || !info.st_size))
-		ret = fail_set(&s->fabric.error, -EINVAL, "open", "Serve an ordinary file.",
-			       "%s is empty or no ordinary file", s->args.file);
+		ret = base_error_set(&s->fabric.error, -EINVAL, "open", "Serve an ordinary file.",
+				     "The file %s is empty or no ordinary file.", s->args.file);
 	if (!ret)
 		ret = fabric_alloc(&s->fabric, (uint64_t)info.st_size, access, &s->buffer);
 	if (!ret)
@@ -373,7 +376,7 @@ int cmd_serve(int argc, char **argv)
 	mrg_listener_close(s.listener);
 	fabric_free(&s.buffer);
 	if (ret)
-		fail_print(argv[0], &s.fabric.error);
+		fail_print(&s.fabric.error);
 	if (s.fabric.verbs)
 		fabric_close(&s.fabric);
 	return ret ? EXIT_FAILED : EXIT_OK;

@@ -10,29 +10,26 @@
 #include <mrguard/descriptor.h>
 #include <mrguard/gid.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "tools/json.h"
-#include "tools/term.h"
 
 #define SCHEMA "mrguard.show/1"
 #define FEW_PIECES 16
 
-enum { KEY_JSON = 0x100, KEY_ALL, KEY_COLOUR };
+enum { KEY_ALL = 0x100 };
 
 static const struct argp_option options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
+	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", ARGS_OUTPUT },
 	{ 0 },
 };
 
 struct show_args {
 	const char *file;
-	bool json;
 	bool all;
-	enum term_colour colour;
+	struct output_args output;
 };
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -40,20 +37,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct show_args *args = state->input;
 
 	switch (key) {
-	case KEY_JSON:
-		args->json = true;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->output;
 		return 0;
 	case KEY_ALL:
 		args->all = true;
 		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state, "--color: expected auto, always or never, read \"%s\"",
-				   arg);
-		return 0;
 	case ARGP_KEY_ARG:
 		if (args->file)
-			argp_error(state, "expected one file, read \"%s\" as well", arg);
+			argp_error(state, "The file \"%s\" is one too many.", arg);
 		args->file = arg;
 		return 0;
 	default:
@@ -61,9 +53,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
+
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
+	.children = children,
 	.args_doc = "[FILE]",
 	.doc = "Say what a buffer's descriptor in FILE, or on standard input, tells a peer.",
 };
@@ -76,11 +71,13 @@ static int read_stream(FILE *in, const char *name, uint8_t **bytes, size_t *leng
 	uint8_t *room = malloc(MRG_DESC_MAX_BYTES + 1u);
 
 	if (!room)
-		return fail_set(error, -ENOMEM, "read file", "", "no memory to read %s", name);
+		return base_error_set(error, -ENOMEM, "read file", "",
+				      "There is no memory to read %s.", name);
 	*length = fread(room, 1, MRG_DESC_MAX_BYTES + 1u, in);
 	if (ferror(in)) {
 		free(room);
-		return fail_set(error, -EIO, "read file", "", "%s cannot be read: %m", name);
+		return base_error_set(error, -EIO, "read file", "Check its permissions.",
+				      "The descriptor in %s cannot be read: %m.", name);
 	}
 	*bytes = room;
 	return 0;
@@ -95,7 +92,9 @@ static int read_bytes(const char *file, uint8_t **bytes, size_t *length, struct 
 		return read_stream(stdin, "standard input", bytes, length, error);
 	in = fopen(file, "re");
 	if (!in)
-		return fail_set(error, -errno, "read file", "", "%s cannot be opened: %m", file);
+		return base_error_set(error, -errno, "read file",
+				      "Check the name and its permissions.",
+				      "The file %s cannot be opened: %m.", file);
 	ret = read_stream(in, file, bytes, length, error);
 	fclose(in);
 	return ret;
@@ -274,7 +273,7 @@ static int print_text(const struct mrg_descriptor *desc, const struct show_args 
 	struct term term;
 	char boot[40];
 
-	term_init(&term, stdout, args->colour);
+	term_init(&term, stdout, args->output.colour);
 	label(&term, "buffer");
 	printf("%s at 0x%" PRIx64 ", generation %" PRIu64 " of registry %" PRIx64 "\n",
 	       term_size(desc->length).text, desc->addr, desc->generation, desc->instance);
@@ -296,7 +295,7 @@ static int print_text(const struct mrg_descriptor *desc, const struct show_args 
 
 int cmd_show(int argc, char **argv)
 {
-	struct show_args args = { .colour = TERM_COLOUR_AUTO };
+	struct show_args args = { 0 };
 	struct mrg_descriptor desc;
 	struct mrg_error error;
 	int ret;
@@ -305,10 +304,10 @@ int cmd_show(int argc, char **argv)
 		return EXIT_FAILED;
 	ret = read_descriptor(args.file, &desc, &error);
 	if (ret) {
-		fail_print(argv[0], &error);
+		fail_print(&error);
 		return ret;
 	}
-	ret = args.json ? print_json(&desc) : print_text(&desc, &args);
+	ret = args.output.json ? print_json(&desc) : print_text(&desc, &args);
 	mrg_descriptor_release(&desc);
 	return ret;
 }

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "tools/exporter.h"
 #include "tools/fail.h"
 #include "tools/parse.h"
@@ -39,7 +40,8 @@ static int keep_mapping(struct target *target, int fd, struct mrg_error *error)
 	if (!mapping) {
 		if (fd >= 0)
 			close(fd);
-		return fail_set(error, -ENOMEM, STAGE, "", "out of memory");
+		return base_error_set(error, -ENOMEM, STAGE, "",
+				      "There is no memory for the buffer.");
 	}
 	*mapping = (struct mapping){ .at = target->map, .size = target->size, .fd = fd };
 	target->owned = mapping;
@@ -51,14 +53,15 @@ static int target_host(struct target *target, const char *size, struct mrg_error
 {
 	void *at;
 
-	if (mrg_parse_size(size, &target->size) || !target->size)
-		return fail_set(error, -EINVAL, STAGE, "sizes are written as 4096, 0x1000 or 4K",
-				"host: expected a size, read \"%s\"", size);
+	if (parse_size(size, &target->size) || !target->size)
+		return base_error_set(error, -EINVAL, STAGE,
+				      "Sizes are written as 4096, 0x1000 or 4K.",
+				      "The size of host memory is \"%s\", which is no size.", size);
 	at = mmap(NULL, target->size, PROT_READ | PROT_WRITE,
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
-		return fail_set(error, -errno, STAGE, "", "cannot map %s bytes: %s", size,
-				strerror(errno));
+		return base_error_set(error, -errno, STAGE, "Give a smaller size.",
+				      "The %s bytes cannot be mapped: %s.", size, strerror(errno));
 	target->map = at;
 	target->addr = (uintptr_t)at;
 	return keep_mapping(target, -1, error);
@@ -88,14 +91,14 @@ static int target_fd(struct target *target, const char *number, uint64_t iova,
 	uint64_t fd;
 	off_t size;
 
-	if (mrg_parse_size(number, &fd) || fd > INT32_MAX)
-		return fail_set(error, -EINVAL, STAGE, "",
-				"fd: expected a file descriptor, read \"%s\"", number);
+	if (parse_size(number, &fd) || fd > INT32_MAX)
+		return base_error_set(error, -EINVAL, STAGE, "Write fd:NUMBER.",
+				      "The file descriptor \"%s\" is no number.", number);
 	size = lseek((int)fd, 0, SEEK_END);
 	if (size <= 0)
-		return fail_set(error, size ? -errno : -EINVAL, STAGE,
-				"hand in a DMA-BUF, open in this process",
-				"file descriptor %s has no size", number);
+		return base_error_set(error, size ? -errno : -EINVAL, STAGE,
+				      "Hand in a DMA-BUF that is open in this process.",
+				      "The file descriptor %s has no size.", number);
 	target->buf.fd = (int)fd;
 	target->size = (uint64_t)size;
 	target->addr = target->buf.base = iova ? iova : DEFAULT_IOVA;
@@ -113,9 +116,9 @@ int target_open(struct target *target, const char *spec, uint64_t iova, struct m
 		return target_fd(target, spec + 3, iova, error);
 	if (!strncmp(spec, "udmabuf:", 8) || !strncmp(spec, "simgpu:", 7))
 		return target_made(target, iova, error);
-	return fail_set(error, -EINVAL, STAGE,
-			"write host:SIZE, cuda:SIZE, udmabuf:SIZE or fd:NUMBER",
-			"expected a buffer, read \"%s\"", spec);
+	return base_error_set(error, -EINVAL, STAGE,
+			      "Write host:SIZE, cuda:SIZE, udmabuf:SIZE or fd:NUMBER.",
+			      "The --buffer \"%s\" names no kind of buffer.", spec);
 }
 
 void target_close(struct target *target)

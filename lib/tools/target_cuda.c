@@ -7,6 +7,7 @@
 
 #include <mrguard/gpu.h>
 
+#include "base/error.h"
 #include "tools/fail.h"
 #include "tools/parse.h"
 #include "tools/target.h"
@@ -105,10 +106,12 @@ static int export(struct gpu_buffer *gpu, uint64_t size, struct mrg_error *error
 	int ret = mrg_gpu_open(&gpu->gpu, NULL);
 
 	if (ret)
-		return fail_set(error, ret, STAGE, "", "mrg_gpu_open: %s", strerror(-ret));
+		return base_error_set(error, ret, STAGE, "",
+				      "The GPU library cannot be opened: %s.", strerror(-ret));
 	ret = mrg_gpu_export(gpu->gpu, gpu->addr, size, NULL, &gpu->export);
 	if (ret && mrg_gpu_last_error(gpu->gpu, error))
-		return fail_set(error, ret, STAGE, "", "mrg_gpu_export: %s", strerror(-ret));
+		return base_error_set(error, ret, STAGE, "",
+				      "The GPU memory cannot be exported: %s.", strerror(-ret));
 	return ret;
 }
 
@@ -117,21 +120,23 @@ int target_cuda(struct target *target, const char *size, struct mrg_error *error
 	struct gpu_buffer *gpu;
 	cu_result result;
 
-	if (mrg_parse_size(size, &target->size) || !target->size)
-		return fail_set(error, -EINVAL, STAGE, "sizes are written as 4096, 0x1000 or 4K",
-				"cuda: expected a size, read \"%s\"", size);
+	if (parse_size(size, &target->size) || !target->size)
+		return base_error_set(error, -EINVAL, STAGE,
+				      "Sizes are written as 4096, 0x1000 or 4K.",
+				      "The size of CUDA memory is \"%s\", which is no size.", size);
 	gpu = calloc(1, sizeof(*gpu));
 	if (!gpu)
-		return fail_set(error, -ENOMEM, STAGE, "", "out of memory");
+		return base_error_set(error, -ENOMEM, STAGE, "",
+				      "There is no memory for the buffer.");
 	target->owned = gpu;
 	target->give_back = give_back;
 	if (!load(&gpu->cuda))
-		return fail_set(error, -ENOENT, STAGE, "install the GPU's driver",
-				"cuda: libcuda.so.1 cannot be used");
+		return base_error_set(error, -ENOENT, STAGE, "Install the GPU's driver.",
+				      "CUDA's libcuda.so.1 cannot be used.");
 	result = allocate(gpu, target->size);
 	if (result)
-		return fail_set(error, -EIO, STAGE, "see mrguard gpu",
-				"cuda: the driver refused %s bytes (error %d)", size, result);
+		return base_error_set(error, -EIO, STAGE, "See `mrguard gpu'.",
+				      "The CUDA driver refused %s bytes (error %d).", size, result);
 	target->addr = gpu->addr;
 	if (export(gpu, target->size, error))
 		return error->code;

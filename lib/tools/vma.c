@@ -8,13 +8,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "tools/args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "base/text.h"
 #include "tools/module.h"
-#include "tools/parse.h"
-#include "tools/vma_view.h"
+#include "tools/vma_output.h"
 
 enum {
 	KEY_WATCH = 0x100,
@@ -25,15 +25,15 @@ enum {
 	KEY_LIMIT,
 	KEY_TOP,
 	KEY_NO_SMAPS,
-	KEY_JSON,
 	KEY_PROMETHEUS,
-	KEY_COLOUR,
 };
 
 static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "Over time:", 1 },
 	{ "watch", KEY_WATCH, "SECONDS", OPTION_ARG_OPTIONAL,
-	  "Show the count as a running graph, one sample every SECONDS (2)", 0 },
+	  "Show the count as a running graph, one sample every SECONDS (2); "
+	  "with --json one object a sample",
+	  0 },
 	{ "samples", KEY_SAMPLES, "N", 0, "With --watch: end after N samples", 0 },
 	{ "over", KEY_OVER, "SECONDS", 0,
 	  "Watch for so long first, so that rate and time left are known", 0 },
@@ -45,10 +45,8 @@ static const struct argp_option options[] = {
 	{ NULL, 0, NULL, 0, "How much:", 3 },
 	{ "no-smaps", KEY_NO_SMAPS, NULL, 0, "Read maps alone: faster, but flags are not seen", 0 },
 	{ "top", KEY_TOP, "N", 0, "List N families and kinds (16)", 0 },
-	{ NULL, 0, NULL, 0, "Output:", 4 },
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object; with --watch one a sample", 0 },
-	{ "prometheus", KEY_PROMETHEUS, NULL, 0, "Print gauges in Prometheus' text format", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
+	{ "prometheus", KEY_PROMETHEUS, NULL, 0, "Print gauges in Prometheus' text format",
+	  ARGS_OUTPUT },
 	{ 0 },
 };
 
@@ -59,46 +57,19 @@ struct vma_args {
 	double interval;
 	double over;
 	uint64_t samples;
-	bool json;
 	bool prometheus;
-	enum term_colour colour;
+	struct output_args output;
 };
-
-static double parse_seconds(struct argp_state *state, const char *option, const char *arg)
-{
-	char *end;
-	double value = strtod(arg, &end);
-
-	if (end == arg || *end || !(value >= 0.05 && value <= 86400))
-		argp_error(state, "--%s: expected 0.05 to 86400 seconds, read \"%s\"", option, arg);
-	return value;
-}
-
-static uint64_t parse_number(struct argp_state *state, const char *option, const char *arg,
-			     uint64_t max)
-{
-	uint64_t value = 0;
-
-	if (mrg_parse_size(arg, &value) || !value || value > max)
-		argp_error(state, "--%s: expected a number from 1, read \"%s\"", option, arg);
-	return value;
-}
 
 static void parse_process(struct argp_state *state, const char *arg)
 {
 	struct vma_args *args = state->input;
-	char *end;
-	long pid;
 
 	if (args->has_process)
-		argp_error(state, "expected one process, read \"%s\" as well", arg);
+		argp_error(state, "The process \"%s\" is one too many.", arg);
 	args->has_process = true;
-	if (!strcmp(arg, "self"))
-		return;
-	pid = strtol(arg, &end, 10);
-	if (end == arg || *end || pid <= 0 || pid > INT32_MAX)
-		argp_error(state, "expected a process ID or self, read \"%s\"", arg);
-	args->opts.pid = (pid_t)pid;
+	if (strcmp(arg, "self"))
+		args->opts.pid = args_pid(state, "argument", arg);
 }
 
 static void check_args(struct argp_state *state)
@@ -107,15 +78,15 @@ static void check_args(struct argp_state *state)
 	bool files = args->opts.maps || args->opts.smaps;
 
 	if (files == args->has_process)
-		argp_error(state, "expected either a process or files");
+		argp_error(state, "Either a process or files are needed.");
 	if (files && (args->watches || args->over > 0))
-		argp_error(state, "files do not change: no --watch, no --over");
-	if (args->json && args->prometheus)
-		argp_error(state, "expected either --json or --prometheus");
+		argp_error(state, "Files do not change: they take neither --watch nor --over.");
+	if (args->output.json && args->prometheus)
+		argp_error(state, "--json and --prometheus exclude each other.");
 	if (args->watches && args->prometheus)
-		argp_error(state, "--prometheus takes one look: no --watch");
+		argp_error(state, "--prometheus and --watch exclude each other.");
 	if (args->samples && !args->watches)
-		argp_error(state, "--samples goes with --watch");
+		argp_error(state, "--samples needs --watch.");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -123,16 +94,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	struct vma_args *args = state->input;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->output;
+		return 0;
 	case KEY_WATCH:
 		args->watches = true;
 		if (arg)
-			args->interval = parse_seconds(state, "watch", arg);
+			args->interval = args_seconds(state, "--watch", arg, 0.05, 86400);
 		return 0;
 	case KEY_SAMPLES:
-		args->samples = parse_number(state, "samples", arg, UINT64_MAX);
+		args->samples = args_between(state, "--samples", arg, 1, UINT64_MAX);
 		return 0;
 	case KEY_OVER:
-		args->over = parse_seconds(state, "over", arg);
+		args->over = args_seconds(state, "--over", arg, 0.05, 86400);
 		return 0;
 	case KEY_MAPS:
 		args->opts.maps = arg;
@@ -141,24 +115,16 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		args->opts.smaps = arg;
 		return 0;
 	case KEY_LIMIT:
-		args->opts.limit = parse_number(state, "limit", arg, UINT64_MAX);
+		args->opts.limit = args_between(state, "--limit", arg, 1, UINT64_MAX);
 		return 0;
 	case KEY_TOP:
-		args->opts.top = parse_number(state, "top", arg, 1000);
+		args->opts.top = args_between(state, "--top", arg, 1, 1000);
 		return 0;
 	case KEY_NO_SMAPS:
 		args->opts.flags |= MRG_VMA_NO_SMAPS;
 		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
 	case KEY_PROMETHEUS:
 		args->prometheus = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			argp_error(state, "--color: expected auto, always or never, read \"%s\"",
-				   arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		parse_process(state, arg);
@@ -171,9 +137,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
+
 static const struct argp argp = {
 	.options = options,
 	.parser = parse_option,
+	.children = children,
 	.args_doc = "PID|self\n--smaps FILE\n--from-maps FILE",
 	.doc = "Count a process's VMAs against vm.max_map_count, by exact size and "
 	       "kind, and tell which pieces merge again and which never will."
@@ -192,10 +161,10 @@ static int fail(const struct vma_args *args, int code, const char *source)
 	else if (code == -EBADMSG)
 		remedy = "Copy /proc/PID/maps or smaps whole, as it is.";
 	else if (!args->opts.maps && !args->opts.smaps)
-		remedy = "Check that the process is still there.";
-	fail_set(&error, code, "read VMAs", remedy, "%s cannot be read: %s", source,
-		 code == -EBADMSG ? "it is none of maps or smaps" : strerror(-code));
-	fail_print("mrguard vma", &error);
+		remedy = "Check that the process still runs.";
+	base_error_set(&error, code, "read VMAs", remedy, "The VMAs of %s cannot be read: %s.",
+		       source, code == -EBADMSG ? "it is none of maps or smaps" : strerror(-code));
+	fail_print(&error);
 	return EXIT_FAILED;
 }
 
@@ -216,19 +185,19 @@ static void read_comm(pid_t pid, char *comm, size_t size)
 	fclose(file);
 }
 
-static void name_source(const struct vma_args *args, struct vma_view *view)
+static void name_source(const struct vma_args *args, struct vma_output *output)
 {
 	const struct mrg_vma_opts *opts = &args->opts;
 
 	if (opts->smaps || opts->maps) {
-		snprintf(view->source, sizeof(view->source), "%s",
+		snprintf(output->source, sizeof(output->source), "%s",
 			 opts->smaps ? opts->smaps : opts->maps);
 		return;
 	}
-	read_comm(opts->pid, view->comm, sizeof(view->comm));
-	snprintf(view->source, sizeof(view->source), "process %d%s%s%s",
-		 (int)(opts->pid ? opts->pid : getpid()), view->comm[0] ? " (" : "", view->comm,
-		 view->comm[0] ? ")" : "");
+	read_comm(opts->pid, output->comm, sizeof(output->comm));
+	snprintf(output->source, sizeof(output->source), "process %d%s%s%s",
+		 (int)(opts->pid ? opts->pid : getpid()), output->comm[0] ? " (" : "", output->comm,
+		 output->comm[0] ? ")" : "");
 }
 
 /* Ten counts tell a rise from scatter. */
@@ -257,7 +226,8 @@ static int look_over(const struct vma_args *args, struct vma_trend *trend)
 	return 0;
 }
 
-static int show_once(const struct vma_args *args, const struct term *term, struct vma_view *view)
+static int show_once(const struct vma_args *args, const struct term *term,
+		     struct vma_output *output)
 {
 	struct vma_trend trend = { .count = 0 };
 	struct mrg_vma_report *report;
@@ -266,15 +236,15 @@ static int show_once(const struct vma_args *args, const struct term *term, struc
 	if (!ret)
 		ret = mrg_vma_report_make(&args->opts, &report);
 	if (ret)
-		return fail(args, ret, view->source);
-	view->report = report;
-	view->trend = &trend;
-	if (args->json)
-		ret = vma_print_json(view);
+		return fail(args, ret, output->source);
+	output->report = report;
+	output->trend = &trend;
+	if (args->output.json)
+		ret = vma_print_json(output);
 	else if (args->prometheus)
-		vma_print_prometheus(stdout, view);
+		vma_print_prometheus(stdout, output);
 	else
-		vma_print(term, view);
+		vma_print(term, output);
 	if (!ret && report->state == MRG_VMA_NEAR)
 		ret = EXIT_AT_RISK;
 	else if (ret)
@@ -284,19 +254,19 @@ static int show_once(const struct vma_args *args, const struct term *term, struc
 }
 
 static int show_running(const struct vma_args *args, const struct term *term,
-			const struct vma_view *view)
+			const struct vma_output *output)
 {
 	const struct vma_watch watch = {
 		.opts = args->opts,
 		.interval = args->interval,
 		.samples = args->samples,
-		.source = view->source,
-		.comm = view->comm,
-		.json = args->json,
+		.source = output->source,
+		.comm = output->comm,
+		.json = args->output.json,
 	};
 	int ret = vma_watch(term, &watch);
 
-	return ret ? fail(args, ret, view->source) : EXIT_OK;
+	return ret ? fail(args, ret, output->source) : EXIT_OK;
 }
 
 int cmd_vma(int argc, char **argv)
@@ -305,19 +275,19 @@ int cmd_vma(int argc, char **argv)
 		.opts = { .size = sizeof(args.opts) },
 		.interval = 2,
 	};
-	struct vma_view view = { .comm = "" };
+	struct vma_output output = { .comm = "" };
 	struct module module;
 	struct term term;
 	int ret;
 
 	if (args_parse(&argp, argc, argv, 0, &args))
 		return EXIT_FAILED;
-	term_init(&term, stdout, args.colour);
-	name_source(&args, &view);
+	term_init(&term, stdout, args.output.colour);
+	name_source(&args, &output);
 	module_open(&module);
 	if (module.state == MODULE_LOADED && module.info.has_vma)
 		args.opts.dev = module.dev;
-	ret = args.watches ? show_running(&args, &term, &view) : show_once(&args, &term, &view);
+	ret = args.watches ? show_running(&args, &term, &output) : show_once(&args, &term, &output);
 	module_close(&module);
 	return ret;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/json.h"
-#include "tools/vma_view.h"
+#include "tools/vma_output.h"
 
 static json_t *json_kinds(const struct mrg_vma_report *report)
 {
@@ -59,12 +59,12 @@ static json_t *json_pieces(const struct mrg_vma_report *report)
 	return out;
 }
 
-static json_t *json_forecast(const struct vma_view *view)
+static json_t *json_forecast(const struct vma_output *output)
 {
 	struct mrg_vma_forecast forecast;
 	json_t *out;
 
-	if (!vma_forecast_of(view, &forecast))
+	if (!vma_forecast_of(output, &forecast))
 		return json_null();
 	out = json_object();
 	json_put(&out, "per_minute", json_real(forecast.per_minute));
@@ -73,18 +73,18 @@ static json_t *json_forecast(const struct vma_view *view)
 	return out;
 }
 
-int vma_print_json(const struct vma_view *view)
+int vma_print_json(const struct vma_output *output)
 {
-	const struct mrg_vma_report *report = view->report;
+	const struct mrg_vma_report *report = output->report;
 	json_t *out = json_object();
 
 	json_put(&out, "schema", json_string("mrguard.vma/1"));
 	json_put(&out, "pid", report->pid ? json_count((uint64_t)report->pid) : json_null());
-	json_put(&out, "comm", view->comm[0] ? json_text(view->comm) : json_null());
+	json_put(&out, "comm", output->comm[0] ? json_text(output->comm) : json_null());
 	json_put(&out, "count", json_count(report->count));
 	json_put(&out, "limit", report->limit ? json_count(report->limit) : json_null());
 	json_put(&out, "state", json_string(mrg_vma_state_name(report->state)));
-	json_put(&out, "forecast", json_forecast(view));
+	json_put(&out, "forecast", json_forecast(output));
 	json_put(&out, "alike", json_count(report->alike));
 	json_put(&out, "pieces", json_pieces(report));
 	json_put(&out, "fork_pieces", json_count(report->fork_pieces));
@@ -111,14 +111,14 @@ static void print_label(FILE *out, const char *name, const char *value)
 	fputc('"', out);
 }
 
-static void print_process(FILE *out, const struct vma_view *view)
+static void print_process(FILE *out, const struct vma_output *output)
 {
 	char pid[16];
 
-	snprintf(pid, sizeof(pid), "%d", (int)view->report->pid);
+	snprintf(pid, sizeof(pid), "%d", (int)output->report->pid);
 	print_label(out, "pid", pid);
 	fputc(',', out);
-	print_label(out, "comm", view->comm);
+	print_label(out, "comm", output->comm);
 }
 
 static void print_help(FILE *out, const char *name, const char *help)
@@ -126,18 +126,18 @@ static void print_help(FILE *out, const char *name, const char *help)
 	fprintf(out, "# HELP mrguard_vma_%s %s\n# TYPE mrguard_vma_%s gauge\n", name, help, name);
 }
 
-static void print_gauge(FILE *out, const struct vma_view *view, const char *name, const char *help,
-			double value)
+static void print_gauge(FILE *out, const struct vma_output *output, const char *name,
+			const char *help, double value)
 {
 	print_help(out, name, help);
 	fprintf(out, "mrguard_vma_%s{", name);
-	print_process(out, view);
+	print_process(out, output);
 	fprintf(out, "} %.17g\n", value);
 }
 
-static void print_stuck(FILE *out, const struct vma_view *view)
+static void print_stuck(FILE *out, const struct vma_output *output)
 {
-	const struct mrg_vma_report *report = view->report;
+	const struct mrg_vma_report *report = output->report;
 	const struct {
 		const char *reason;
 		uint64_t count;
@@ -151,21 +151,21 @@ static void print_stuck(FILE *out, const struct vma_view *view)
 	print_help(out, "stuck_pairs", "Neighbours with equal flags that never merge, by reason.");
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
 		fprintf(out, "mrguard_vma_stuck_pairs{");
-		print_process(out, view);
+		print_process(out, output);
 		fprintf(out, ",reason=\"%s\"} %" PRIu64 "\n", reasons[i].reason, reasons[i].count);
 	}
 }
 
-static void print_families(FILE *out, const struct vma_view *view)
+static void print_families(FILE *out, const struct vma_output *output)
 {
-	const struct mrg_vma_report *report = view->report;
+	const struct mrg_vma_report *report = output->report;
 
 	print_help(out, "family_count", "VMAs of one kind, permissions and exact size.");
 	for (size_t i = 0; i < report->nfamilies; i++) {
 		const struct mrg_vma_family *family = &report->families[i];
 
 		fprintf(out, "mrguard_vma_family_count{");
-		print_process(out, view);
+		print_process(out, output);
 		fprintf(out, ",bytes=\"%" PRIu64 "\",", family->length);
 		print_label(out, "perms", family->perms);
 		fputc(',', out);
@@ -174,53 +174,53 @@ static void print_families(FILE *out, const struct vma_view *view)
 	}
 }
 
-static void print_kinds(FILE *out, const struct vma_view *view)
+static void print_kinds(FILE *out, const struct vma_output *output)
 {
-	const struct mrg_vma_report *report = view->report;
+	const struct mrg_vma_report *report = output->report;
 
 	print_help(out, "kind_count", "VMAs of one kind.");
 	for (size_t i = 0; i < report->nkinds; i++) {
 		fprintf(out, "mrguard_vma_kind_count{");
-		print_process(out, view);
+		print_process(out, output);
 		fputc(',', out);
 		print_label(out, "kind", report->kinds[i].kind);
 		fprintf(out, "} %" PRIu64 "\n", report->kinds[i].count);
 	}
 }
 
-static void print_pieces(FILE *out, const struct vma_view *view)
+static void print_pieces(FILE *out, const struct vma_output *output)
 {
-	const struct mrg_vma_report *report = view->report;
+	const struct mrg_vma_report *report = output->report;
 
 	if (!report->flags_known)
 		return;
-	print_gauge(out, view, "dontcopy",
+	print_gauge(out, output, "dontcopy",
 		    "VMAs that are VM_DONTCOPY, as fork protection marks them.",
 		    (double)report->dontcopy);
-	print_gauge(out, view, "special", "VMAs that never merge by nature (devices, hugetlb).",
+	print_gauge(out, output, "special", "VMAs that never merge by nature (devices, hugetlb).",
 		    (double)report->special);
-	print_gauge(out, view, "joinable_pairs",
+	print_gauge(out, output, "joinable_pairs",
 		    "Neighbours that merge once their VM_DONTCOPY goes.", (double)report->joinable);
-	print_stuck(out, view);
+	print_stuck(out, output);
 }
 
-void vma_print_prometheus(FILE *out, const struct vma_view *view)
+void vma_print_prometheus(FILE *out, const struct vma_output *output)
 {
-	const struct mrg_vma_report *report = view->report;
+	const struct mrg_vma_report *report = output->report;
 	struct mrg_vma_forecast forecast;
 
-	print_gauge(out, view, "count", "VMAs that the process holds.", (double)report->count);
+	print_gauge(out, output, "count", "VMAs that the process holds.", (double)report->count);
 	if (report->limit)
-		print_gauge(out, view, "limit", "vm.max_map_count.", (double)report->limit);
-	if (vma_forecast_of(view, &forecast)) {
-		print_gauge(out, view, "growth_per_minute", "How fast the count grows.",
+		print_gauge(out, output, "limit", "vm.max_map_count.", (double)report->limit);
+	if (vma_forecast_of(output, &forecast)) {
+		print_gauge(out, output, "growth_per_minute", "How fast the count grows.",
 			    forecast.per_minute);
 		if (forecast.seconds_left >= 0)
-			print_gauge(out, view, "seconds_left",
+			print_gauge(out, output, "seconds_left",
 				    "Until the limit is reached at that rate.",
 				    forecast.seconds_left);
 	}
-	print_pieces(out, view);
-	print_families(out, view);
-	print_kinds(out, view);
+	print_pieces(out, output);
+	print_families(out, output);
+	print_kinds(out, output);
 }

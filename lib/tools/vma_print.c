@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/vma_view.h"
+#include "tools/vma_output.h"
 
 #define BAR_MAX 60
 #define SHARE_BAR 12
@@ -110,14 +110,14 @@ static unsigned int bar_width(const struct term *term)
 	return width < BAR_MAX ? width : BAR_MAX;
 }
 
-static void print_head(const struct term *term, const struct vma_view *view)
+static void print_head(const struct term *term, const struct vma_output *output)
 {
-	const struct mrg_vma_report *report = view->report;
+	const struct mrg_vma_report *report = output->report;
 
 	term_print(term, TERM_STRONG, "%s VMAs", NUMBER(report->count));
 	if (report->limit)
 		fprintf(term->out, " of %s", NUMBER(report->limit));
-	fprintf(term->out, "  %s\n", view->source);
+	fprintf(term->out, "  %s\n", output->source);
 	if (!report->limit)
 		return;
 	vma_bar(term, vma_style(report->state), (double)report->count, (double)report->limit,
@@ -126,18 +126,18 @@ static void print_head(const struct term *term, const struct vma_view *view)
 	term_print(term, vma_style(report->state), "%s\n", mrg_vma_state_name(report->state));
 }
 
-bool vma_forecast_of(const struct vma_view *view, struct mrg_vma_forecast *forecast)
+bool vma_forecast_of(const struct vma_output *output, struct mrg_vma_forecast *forecast)
 {
-	return view->trend && view->report->limit &&
-	       !mrg_vma_forecast(view->trend->samples, view->trend->count, view->report->limit,
-				 forecast);
+	return output->trend && output->report->limit &&
+	       !mrg_vma_forecast(output->trend->samples, output->trend->count,
+				 output->report->limit, forecast);
 }
 
-static void print_rate(const struct term *term, const struct vma_view *view)
+static void print_rate(const struct term *term, const struct vma_output *output)
 {
 	struct mrg_vma_forecast forecast;
 
-	if (!vma_forecast_of(view, &forecast))
+	if (!vma_forecast_of(output, &forecast))
 		return;
 	fputs(vma_rate(forecast.per_minute).text, term->out);
 	if (forecast.seconds_left < 0)
@@ -232,12 +232,12 @@ static void print_kinds(const struct term *term, const struct mrg_vma_report *re
 	}
 }
 
-void vma_print(const struct term *term, const struct vma_view *view)
+void vma_print(const struct term *term, const struct vma_output *output)
 {
-	const struct mrg_vma_report *report = view->report;
+	const struct mrg_vma_report *report = output->report;
 
-	print_head(term, view);
-	print_rate(term, view);
+	print_head(term, output);
+	print_rate(term, output);
 	fputc('\n', term->out);
 	term_paragraph(term, vma_style(report->state), "so", report->verdict);
 	if (report->remedy[0])

@@ -13,7 +13,7 @@
 
 #include "tools/commands.h"
 #include "tools/fail.h"
-#include "tools/vma_view.h"
+#include "tools/vma_output.h"
 
 #define GRAPH_ROWS 10
 #define MIN_MARGIN 8 /* VMAs above and below the line */
@@ -209,7 +209,7 @@ static void draw_graph(const struct watch *watch)
 		"");
 }
 
-static void draw_head(const struct watch *watch, const struct vma_view *view)
+static void draw_head(const struct watch *watch, const struct vma_output *output)
 {
 	const struct term *term = &watch->term;
 	const struct mrg_vma_report *report = watch->report;
@@ -217,11 +217,11 @@ static void draw_head(const struct watch *watch, const struct vma_view *view)
 	unsigned int width = term->width > 40 ? term->width - 20 : 20;
 
 	term_print(term, TERM_STRONG, "%s VMAs", vma_number(report->count).text);
-	fprintf(term->out, " of %s  %s\033[K\n", vma_number(report->limit).text, view->source);
+	fprintf(term->out, " of %s  %s\033[K\n", vma_number(report->limit).text, output->source);
 	vma_bar(term, vma_style(report->state), (double)report->count, (double)report->limit,
 		width);
 	fprintf(term->out, " %.1f%%\033[K\n", (double)report->count * 100 / (double)report->limit);
-	if (vma_forecast_of(view, &forecast)) {
+	if (vma_forecast_of(output, &forecast)) {
 		fputs(vma_rate(forecast.per_minute).text, term->out);
 		if (forecast.seconds_left >= 0)
 			term_print(term, TERM_WARN, ", the limit is %s away",
@@ -248,7 +248,7 @@ static void draw_families(const struct watch *watch, unsigned int rows)
 	}
 }
 
-static void draw(struct watch *watch, const struct vma_view *view)
+static void draw(struct watch *watch, const struct vma_output *output)
 {
 	/* Head, graph and its foot, families' head, and a last line. */
 	const unsigned int fixed = 4 + GRAPH_ROWS + 1 + 2 + 2;
@@ -257,7 +257,7 @@ static void draw(struct watch *watch, const struct vma_view *view)
 	term_init(&watch->term, watch->term.out,
 		  watch->term.colour ? TERM_COLOUR_ALWAYS : TERM_COLOUR_NEVER);
 	fputs("\033[H", watch->term.out);
-	draw_head(watch, view);
+	draw_head(watch, output);
 	draw_graph(watch);
 	if (rows > fixed)
 		draw_families(watch, rows - fixed);
@@ -266,7 +266,7 @@ static void draw(struct watch *watch, const struct vma_view *view)
 	fflush(watch->term.out);
 }
 
-static void print_line(const struct watch *watch, const struct vma_view *view)
+static void print_line(const struct watch *watch, const struct vma_output *output)
 {
 	const struct mrg_vma_report *report = watch->report;
 	struct mrg_vma_forecast forecast;
@@ -276,7 +276,7 @@ static void print_line(const struct watch *watch, const struct vma_view *view)
 
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
 	fprintf(watch->term.out, "%s %" PRIu64 " of %" PRIu64, when, report->count, report->limit);
-	if (vma_forecast_of(view, &forecast)) {
+	if (vma_forecast_of(output, &forecast)) {
 		fprintf(watch->term.out, ", %s", vma_rate(forecast.per_minute).text);
 		if (forecast.seconds_left >= 0)
 			fprintf(watch->term.out, ", %s left",
@@ -288,16 +288,16 @@ static void print_line(const struct watch *watch, const struct vma_view *view)
 
 static int show(struct watch *watch)
 {
-	struct vma_view view = { .report = watch->report, .trend = &watch->trend };
+	struct vma_output output = { .report = watch->report, .trend = &watch->trend };
 
-	snprintf(view.source, sizeof(view.source), "%s", watch->asked->source);
-	snprintf(view.comm, sizeof(view.comm), "%s", watch->asked->comm);
+	snprintf(output.source, sizeof(output.source), "%s", watch->asked->source);
+	snprintf(output.comm, sizeof(output.comm), "%s", watch->asked->comm);
 	if (watch->asked->json)
-		return vma_print_json(&view) || fflush(stdout);
+		return vma_print_json(&output) || fflush(stdout);
 	if (watch->term.tty)
-		draw(watch, &view);
+		draw(watch, &output);
 	else
-		print_line(watch, &view);
+		print_line(watch, &output);
 	return 0;
 }
 

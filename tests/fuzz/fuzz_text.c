@@ -23,12 +23,12 @@ static void check_size(const char *text)
 	uint64_t value = 0xa5a5, again;
 	char plain[32];
 
-	if (mrg_parse_size(text, &value)) {
+	if (parse_size(text, &value)) {
 		must(value == 0xa5a5, "a failed read wrote a value");
 		return;
 	}
 	snprintf(plain, sizeof(plain), "0x%" PRIx64, value);
-	must(!mrg_parse_size(plain, &again) && again == value, "a number changed");
+	must(!parse_size(plain, &again) && again == value, "a number changed");
 }
 
 static char *write_list(const struct mrg_sg *sg, size_t count, size_t *size)
@@ -47,7 +47,7 @@ static int read_list(const char *text, size_t size, struct mrg_sg **sg, size_t *
 {
 	struct mrg_error error = { 0 };
 	FILE *in = fmemopen((void *)text, size, "r");
-	int err = mrg_sg_read(in, "input", sg, count, &error);
+	int err = parse_list(in, "input", sg, count, &error);
 
 	fclose(in);
 	must(!err || (error.code == err && error.cause[0]), "a failure without its cause");

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "tools/fail.c"
 #include "tools/json.c"
 #include "tools/pattern.c"
 #include "tools/selftest_report.c"

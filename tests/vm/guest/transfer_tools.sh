@@ -63,7 +63,7 @@ is "$?" 0 "two threads, sleeping for completions"
 (ulimit -s 4194304 && ulimit -v 14000000 && timeout 60 mrguard bench --device=rxe_a --seconds=0.1 \
 	--sizes=4K --threads=8 --only=bandwidth "$peer" >&2) 2>err
 is "$?" 1 "threads that cannot be started end bench"
-try "and it says so" grep -q 'thread [1-8] of 8 could not be started' err
+try "and it says so" grep -q 'Thread [1-8] of 8 could not be started' err
 timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --sizes=64,4K --plot=x.svg "$peer" >&2
 try "a plot is drawn" grep -q '<svg' x.svg
 PATH=/nowhere "$(command -v mrguard)" bench --device=rxe_a --seconds=0.1 --sizes=64 --only=latency \

@@ -18,12 +18,12 @@ struct vma_trend {
 void vma_trend_add(struct vma_trend *trend, uint64_t ns, uint64_t count);
 
 /**
- * struct vma_view - what there is to show
+ * struct vma_output - what there is to show
  * @source: "process 4711 (python3)", or the files
  * @comm:   the process's name, "" for files
  * @trend:  counts over time; fewer than two: nothing is said of a rate
  */
-struct vma_view {
+struct vma_output {
 	char source[128];
 	char comm[32];
 	const struct mrg_vma_report *report;
@@ -31,11 +31,11 @@ struct vma_view {
 };
 
 /** vma_forecast_of() - false where nothing can be said of the rate */
-bool vma_forecast_of(const struct vma_view *view, struct mrg_vma_forecast *forecast);
+bool vma_forecast_of(const struct vma_output *output, struct mrg_vma_forecast *forecast);
 
-void vma_print(const struct term *term, const struct vma_view *view);
-int vma_print_json(const struct vma_view *view);
-void vma_print_prometheus(FILE *out, const struct vma_view *view);
+void vma_print(const struct term *term, const struct vma_output *output);
+int vma_print_json(const struct vma_output *output);
+void vma_print_prometheus(FILE *out, const struct vma_output *output);
 
 /* A number as people read it, "65,530"; a time, "15 h 19 min"; a rate. */
 struct vma_text {
