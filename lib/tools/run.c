@@ -309,12 +309,13 @@ int cmd_run(int argc, char **argv)
 		return run_status(args.status, args.json);
 	why = run_unguarded(args.command[0]);
 	if (why)
-		fail_say("", "%s %s, so it runs without the guard.", args.command[0], why);
+		fail_say("", "The program %s %s, so it runs without the guard.", args.command[0],
+			 why);
 	if (set_environment(&args))
 		return EXIT_CANNOT_RUN;
 	fflush(stdout);
 	execvp(args.command[0], args.command);
 	status = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
-	fail_say("", "%s cannot be run: %m.", args.command[0]);
+	fail_say("", "The program %s cannot be run: %m.", args.command[0]);
 	return status;
 }
