@@ -126,7 +126,7 @@ static void put_unmapped(const struct explain_pin_facts *facts, struct explain_r
 		    "Address 0x%" PRIx64 " in the range is not mapped.", facts->at);
 	else
 		put(words,
-		    "mrg_gpu_classify() or cudaPointerGetAttributes() tells which. Freed: deregister before it is freed. GPU memory: " EXPORT_IT
+		    "See mrg_gpu_classify() or cudaPointerGetAttributes(). Freed: deregister before it is freed. GPU memory: " EXPORT_IT
 		    ".",
 		    "Address 0x%" PRIx64
 		    " in the range is not mapped: it was freed, or it is a device pointer, which has no CPU mapping (%s).",
@@ -136,7 +136,7 @@ static void put_unmapped(const struct explain_pin_facts *facts, struct explain_r
 static void put_no_access(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
 	put(words,
-	    "mrg_gpu_classify() tells which. Host: mprotect() it. GPU: allocate with gpuDirectRDMACapable (cannot be set afterwards), " EXPORT_IT
+	    "See mrg_gpu_classify(). Host: mprotect() it. GPU: allocate with gpuDirectRDMACapable (cannot be set afterwards), " EXPORT_IT
 	    ".",
 	    "Address 0x%" PRIx64
 	    " in the range is reserved without access (PROT_NONE): host memory not opened yet, or GPU memory such as CUDA VMM (%s).",
