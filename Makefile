@@ -48,7 +48,8 @@ ifneq ($(WERROR),)
 warnings += -Werror
 endif
 ifneq ($(SANITIZE),)
-sanitize := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer
+# These builds also abort at a failure whose words are no sentence.
+sanitize := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DBASE_CHECK_SENTENCES
 endif
 
 core_pkgs     := libibverbs libnl-3.0 zlib

@@ -15,9 +15,9 @@ struct list_cut {
 	unsigned int tail;
 };
 
-static int cut_list(struct list_cut *cut, struct sg_table *sgt, const struct mrg_view *view)
+static int cut_list(struct list_cut *cut, struct sg_table *sgt, const struct mrg_mapped *mapped)
 {
-	u64 start = mrg_first_byte(view), end = mrg_end_byte(view), pos = 0;
+	u64 start = mrg_first_byte(mapped), end = mrg_end_byte(mapped), pos = 0;
 	struct scatterlist *sg;
 	int i, ret;
 
@@ -25,7 +25,7 @@ static int cut_list(struct list_cut *cut, struct sg_table *sgt, const struct mrg
 	for_each_sgtable_dma_sg(sgt, sg, i) {
 		u64 next = pos + sg_dma_len(sg);
 
-		ret = mrg_breathe(i);
+		ret = mrg_resched(i);
 		if (ret)
 			return ret;
 		if (start < next && pos < end)
@@ -41,7 +41,7 @@ static int cut_list(struct list_cut *cut, struct sg_table *sgt, const struct mrg
 		}
 		pos = next;
 	}
-	return pos < view->offset + view->length ? -EIO : 0;
+	return pos < mapped->offset + mapped->length ? -EIO : 0;
 }
 
 static void apply_cut(const struct list_cut *cut)
@@ -65,20 +65,20 @@ struct blocks_scan {
 	struct mrg_walk_job job;
 };
 
-static int scan_blocks(struct mrg_view *view, struct sg_table *sgt, void *arg)
+static int scan_blocks(struct mrg_mapped *mapped, struct sg_table *sgt, void *arg)
 {
 	struct blocks_scan *scan = arg;
 	struct list_cut cut;
-	int ret = cut_list(&cut, sgt, view);
+	int ret = cut_list(&cut, sgt, mapped);
 
 	if (ret)
 		return ret;
 	apply_cut(&cut);
 	scan->job.sgl = cut.first;
 	scan->job.nents = cut.nents;
-	scan->job.address = view->offset;
-	scan->job.length = view->length;
-	scan->job.iova = view->iova;
+	scan->job.address = mapped->offset;
+	scan->job.length = mapped->length;
+	scan->job.iova = mapped->iova;
 	ret = scan->ops->blocks(&scan->job);
 	undo_cut(&cut);
 	return ret;
@@ -107,7 +107,7 @@ static int read_runs(struct scatterlist *sgl, const struct mrg_ioc_blocks *arg, 
 	*total = 0;
 	for (done = 0; done < arg->runs_cap; done += n) {
 		n = min_t(u32, ARRAY_SIZE(part), arg->runs_cap - done);
-		ret = mrg_breathe(done);
+		ret = mrg_resched(done);
 		if (ret)
 			return ret;
 		if (copy_from_user(part, user + done, n * sizeof(part[0])))
@@ -124,7 +124,7 @@ static int read_runs(struct scatterlist *sgl, const struct mrg_ioc_blocks *arg, 
 	return 0;
 }
 
-static int blocks_of_list(struct mrg_view *view, const struct mrg_ioc_blocks *arg,
+static int blocks_of_list(struct mrg_mapped *mapped, const struct mrg_ioc_blocks *arg,
 			  struct blocks_scan *scan)
 {
 	struct sg_table sgt = { .nents = arg->runs_cap };
@@ -137,9 +137,9 @@ static int blocks_of_list(struct mrg_view *view, const struct mrg_ioc_blocks *ar
 	sg_init_table(sgt.sgl, arg->runs_cap);
 	ret = read_runs(sgt.sgl, arg, &total);
 	if (!ret)
-		ret = mrg_check_range(view, total);
+		ret = mrg_check_range(mapped, total);
 	if (!ret)
-		ret = scan_blocks(view, &sgt, scan);
+		ret = scan_blocks(mapped, &sgt, scan);
 	kvfree(sgt.sgl);
 	return ret;
 }
@@ -196,7 +196,7 @@ static void answer_blocks(struct mrg_ioc_blocks *arg, const struct mrg_walk_job 
 
 static int scan_and_answer(struct mrg_ioc_blocks *arg, struct blocks_scan *scan)
 {
-	struct mrg_view view = {
+	struct mrg_mapped mapped = {
 		.fd = arg->dmabuf_fd,
 		.importer = arg->importer,
 		.iova = arg->iova,
@@ -210,9 +210,9 @@ static int scan_and_answer(struct mrg_ioc_blocks *arg, struct blocks_scan *scan)
 	if (job->blocks_cap && !job->blocks)
 		return -ENOMEM;
 	if (arg->flags & MRG_BLOCKS_DMABUF)
-		ret = mrg_look_at(&view, scan_blocks, scan);
+		ret = mrg_look_at(&mapped, scan_blocks, scan);
 	else
-		ret = blocks_of_list(&view, arg, scan);
+		ret = blocks_of_list(&mapped, arg, scan);
 	if (!ret && copy_to_user(u64_to_user_ptr(arg->blocks), job->blocks,
 				 job->blocks_out * sizeof(*job->blocks)))
 		ret = -EFAULT;

@@ -17,17 +17,18 @@
 
 /* ---- the range and the importer ---------------------------------------- */
 
-int mrg_check_range(struct mrg_view *view, u64 size)
+int mrg_check_range(struct mrg_mapped *mapped, u64 size)
 {
 	u64 end;
 
-	if (!view->length && view->offset < size)
-		view->length = size - view->offset;
-	if (!view->length || check_add_overflow(view->offset, view->length, &end) || end > size)
+	if (!mapped->length && mapped->offset < size)
+		mapped->length = size - mapped->offset;
+	if (!mapped->length || check_add_overflow(mapped->offset, mapped->length, &end) ||
+	    end > size)
 		return -EINVAL;
-	if (check_add_overflow(view->iova, view->length, &end))
+	if (check_add_overflow(mapped->iova, mapped->length, &end))
 		return -EINVAL;
-	return (view->iova ^ view->offset) & ~PAGE_MASK ? -EINVAL : 0;
+	return (mapped->iova ^ mapped->offset) & ~PAGE_MASK ? -EINVAL : 0;
 }
 
 /* ib_device's parent: the function itself, or a device of the auxiliary bus below it. */
@@ -79,8 +80,8 @@ static const struct dma_buf_attach_ops mrg_attach_ops = {
  * Until 6.15 a static exporter's buffer is mapped by the attach already, so
  * both are timed.
  */
-static int look_attached(struct mrg_view *view, struct dma_buf_attachment *attach, u64 attach_ns,
-			 mrg_look_fn look, void *arg)
+static int look_attached(struct mrg_mapped *mapped, struct dma_buf_attachment *attach,
+			 u64 attach_ns, mrg_look_fn look, void *arg)
 {
 	struct sg_table *sgt;
 	u64 began;
@@ -91,39 +92,39 @@ static int look_attached(struct mrg_view *view, struct dma_buf_attachment *attac
 		return -ERESTARTSYS;
 	began = ktime_get_ns();
 	sgt = dma_buf_map_attachment(attach, DMA_BIDIRECTIONAL);
-	view->map_ns = attach_ns + ktime_get_ns() - began;
+	mapped->map_ns = attach_ns + ktime_get_ns() - began;
 	if (IS_ERR(sgt)) {
 		ret = PTR_ERR(sgt);
 	} else {
-		ret = look(view, sgt, arg);
+		ret = look(mapped, sgt, arg);
 		dma_buf_unmap_attachment(attach, sgt, DMA_BIDIRECTIONAL);
 	}
 	dma_resv_unlock(attach->dmabuf->resv);
 	return ret;
 }
 
-static int look_as(struct mrg_view *view, struct device *dev, struct dma_buf *buf, mrg_look_fn look,
-		   void *arg)
+static int look_as(struct mrg_mapped *mapped, struct device *dev, struct dma_buf *buf,
+		   mrg_look_fn look, void *arg)
 {
 	struct dma_buf_attachment *attach;
 	u64 began = ktime_get_ns();
 	int ret;
 
-	view->max_seg_size = dma_get_max_seg_size(dev);
-	view->iommu = iommu_kind(dev);
-	attach = dma_buf_dynamic_attach(buf, dev, &mrg_attach_ops, view);
+	mapped->max_seg_size = dma_get_max_seg_size(dev);
+	mapped->iommu = iommu_kind(dev);
+	attach = dma_buf_dynamic_attach(buf, dev, &mrg_attach_ops, mapped);
 	if (IS_ERR(attach))
 		return PTR_ERR(attach);
-	ret = look_attached(view, attach, ktime_get_ns() - began, look, arg);
+	ret = look_attached(mapped, attach, ktime_get_ns() - began, look, arg);
 	dma_buf_detach(buf, attach);
 	return ret;
 }
 
 /* The importer's driver can neither go nor change while its lock is held. */
-static int look_for_importer(struct mrg_view *view, struct dma_buf *buf, mrg_look_fn look,
+static int look_for_importer(struct mrg_mapped *mapped, struct dma_buf *buf, mrg_look_fn look,
 			     void *arg)
 {
-	const struct mrg_ioc_importer *imp = &view->importer;
+	const struct mrg_ioc_importer *imp = &mapped->importer;
 	struct pci_dev *pdev = pci_get_domain_bus_and_slot(imp->domain, imp->bus, imp->devfn);
 	int ret;
 
@@ -135,27 +136,27 @@ static int look_for_importer(struct mrg_view *view, struct dma_buf *buf, mrg_loo
 	}
 	ret = check_importer(pdev);
 	if (!ret)
-		ret = look_as(view, &pdev->dev, buf, look, arg);
+		ret = look_as(mapped, &pdev->dev, buf, look, arg);
 	device_unlock(&pdev->dev);
 put:
 	pci_dev_put(pdev);
 	return ret;
 }
 
-int mrg_look_at(struct mrg_view *view, mrg_look_fn look, void *arg)
+int mrg_look_at(struct mrg_mapped *mapped, mrg_look_fn look, void *arg)
 {
-	struct dma_buf *buf = dma_buf_get(view->fd);
+	struct dma_buf *buf = dma_buf_get(mapped->fd);
 	int ret;
 
 	if (IS_ERR(buf)) /* -EINVAL stands for an fd of another kind */
 		return PTR_ERR(buf) == -EINVAL ? -EMEDIUMTYPE : PTR_ERR(buf);
-	view->dmabuf_size = buf->size;
-	strscpy(view->exporter, buf->exp_name, sizeof(view->exporter));
+	mapped->dmabuf_size = buf->size;
+	strscpy(mapped->exporter, buf->exp_name, sizeof(mapped->exporter));
 	/* Who never moves has nothing to pin. */
-	view->moves = buf->ops->pin;
-	ret = view->importer.reserved ? -EINVAL : mrg_check_range(view, buf->size);
+	mapped->moves = buf->ops->pin;
+	ret = mapped->importer.reserved ? -EINVAL : mrg_check_range(mapped, buf->size);
 	if (!ret)
-		ret = look_for_importer(view, buf, look, arg);
+		ret = look_for_importer(mapped, buf, look, arg);
 	dma_buf_put(buf);
 	return ret;
 }

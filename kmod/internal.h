@@ -60,7 +60,7 @@ const struct mrg_walk_ops *mrg_walk_get(void);
 void mrg_walk_put(const struct mrg_walk_ops *ops);
 
 /* A range of a DMA-BUF, and what was learnt while it was mapped. */
-struct mrg_view {
+struct mrg_mapped {
 	int fd;
 	struct mrg_ioc_importer importer;
 	u64 iova;
@@ -75,24 +75,24 @@ struct mrg_view {
 };
 
 /* Looks at the mapped list, under the importer's and the buffer's locks. */
-typedef int (*mrg_look_fn)(struct mrg_view *view, struct sg_table *sgt, void *arg);
+typedef int (*mrg_look_fn)(struct mrg_mapped *mapped, struct sg_table *sgt, void *arg);
 
 /* The range covers whole pages of the buffer: from here ... */
-static inline u64 mrg_first_byte(const struct mrg_view *view)
+static inline u64 mrg_first_byte(const struct mrg_mapped *mapped)
 {
-	return ALIGN_DOWN(view->offset, PAGE_SIZE);
+	return ALIGN_DOWN(mapped->offset, PAGE_SIZE);
 }
 
 /* ... to here, or to the list's end where that comes first. */
-static inline u64 mrg_end_byte(const struct mrg_view *view)
+static inline u64 mrg_end_byte(const struct mrg_mapped *mapped)
 {
-	return ALIGN(view->offset + view->length, PAGE_SIZE);
+	return ALIGN(mapped->offset + mapped->length, PAGE_SIZE);
 }
 
-/* Calls @look with @view's buffer mapped; -errno of mine, or what @look returns. */
-int mrg_look_at(struct mrg_view *view, mrg_look_fn look, void *arg);
+/* Calls @look with @mapped's buffer mapped; -errno of mine, or what @look returns. */
+int mrg_look_at(struct mrg_mapped *mapped, mrg_look_fn look, void *arg);
 /* Fills in a length of 0, and refuses what does not lie in @size bytes. */
-int mrg_check_range(struct mrg_view *view, u64 size);
+int mrg_check_range(struct mrg_mapped *mapped, u64 size);
 bool mrg_may_see_raw(void);
 /* Room that is charged to the caller, to be freed with kvfree(); NULL for 0. */
 void *mrg_alloc_room(u64 count, size_t size);
@@ -102,7 +102,7 @@ int mrg_ioc_blocks(struct mrg_ioc_blocks *arg);
 int mrg_ioc_vma(struct mrg_ioc_vma *arg);
 
 /* A loop over what a caller has chosen the length of: may it go on? */
-static inline int mrg_breathe(u64 step)
+static inline int mrg_resched(u64 step)
 {
 	if (step & 0xfff)
 		return 0;

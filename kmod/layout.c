@@ -27,13 +27,13 @@ struct place {
 };
 
 /* The next entry's part in the range: 1 if there is one, 0 at the end, or -EINTR. */
-static int next_part(struct place *at, const struct mrg_view *view, struct mrg_ioc_run *part)
+static int next_part(struct place *at, const struct mrg_mapped *mapped, struct mrg_ioc_run *part)
 {
-	u64 first = mrg_first_byte(view), end = mrg_end_byte(view);
+	u64 first = mrg_first_byte(mapped), end = mrg_end_byte(mapped);
 
 	while (at->left && at->pos < end) {
 		u64 from = max(at->pos, first), to = min_t(u64, at->pos + sg_dma_len(at->sg), end);
-		int ret = mrg_breathe(at->left);
+		int ret = mrg_resched(at->left);
 
 		if (ret)
 			return ret;
@@ -57,14 +57,14 @@ static bool continues(const struct mrg_ioc_run *run, u64 addr)
 }
 
 /* The next run: moves @at behind it.  Returns its entries, 0 at the end, or -EINTR. */
-static int next_run(struct place *at, const struct mrg_view *view, struct mrg_ioc_run *run)
+static int next_run(struct place *at, const struct mrg_mapped *mapped, struct mrg_ioc_run *run)
 {
 	struct mrg_ioc_run part;
 	struct place next = *at;
 	int n = 0, ret;
 
 	for (;;) {
-		ret = next_part(&next, view, &part);
+		ret = next_part(&next, mapped, &part);
 		if (ret <= 0)
 			return ret ?: n;
 		if (!n)
@@ -79,10 +79,10 @@ static int next_run(struct place *at, const struct mrg_view *view, struct mrg_io
 }
 
 /* What is to be added to the addresses of a run that begins with byte @pos. */
-static u64 disguise(struct layout_scan *scan, const struct mrg_view *view,
+static u64 disguise(struct layout_scan *scan, const struct mrg_mapped *mapped,
 		    const struct mrg_ioc_run *run, u64 pos)
 {
-	u64 iova = view->iova - (view->iova & ~PAGE_MASK) + (pos - mrg_first_byte(view));
+	u64 iova = mapped->iova - (mapped->iova & ~PAGE_MASK) + (pos - mrg_first_byte(mapped));
 
 	if (scan->raw)
 		return 0;
@@ -99,17 +99,17 @@ static void emit(struct layout_scan *scan, u64 index, u64 addr, u64 len)
 	scan->out++;
 }
 
-static int emit_run(struct layout_scan *scan, const struct mrg_view *view, struct place at,
+static int emit_run(struct layout_scan *scan, const struct mrg_mapped *mapped, struct place at,
 		    const struct mrg_ioc_run *run, int entries)
 {
-	u64 shift = disguise(scan, view, run, max(at.pos, mrg_first_byte(view)));
+	u64 shift = disguise(scan, mapped, run, max(at.pos, mrg_first_byte(mapped)));
 	struct mrg_ioc_run part;
 	int i, ret;
 
 	if (scan->coalesce)
 		emit(scan, scan->total_runs, run->addr + shift, run->len);
 	for (i = 0; !scan->coalesce && scan->out < scan->cap && i < entries; i++) {
-		ret = next_part(&at, view, &part);
+		ret = next_part(&at, mapped, &part);
 		if (ret < 0)
 			return ret;
 		emit(scan, scan->entries + i, part.addr + shift, part.len);
@@ -120,7 +120,7 @@ static int emit_run(struct layout_scan *scan, const struct mrg_view *view, struc
 }
 
 /* Run by run: how a run is disguised depends on where it ends. */
-static int scan_layout(struct mrg_view *view, struct sg_table *sgt, void *arg)
+static int scan_layout(struct mrg_mapped *mapped, struct sg_table *sgt, void *arg)
 {
 	struct place at = { .sg = sgt->sgl, .left = sgt->nents };
 	struct layout_scan *scan = arg;
@@ -130,16 +130,16 @@ static int scan_layout(struct mrg_view *view, struct sg_table *sgt, void *arg)
 	for (;;) {
 		struct place begin = at;
 
-		n = next_run(&at, view, &run);
+		n = next_run(&at, mapped, &run);
 		if (n <= 0)
 			break;
-		ret = emit_run(scan, view, begin, &run, n);
+		ret = emit_run(scan, mapped, begin, &run, n);
 		if (ret)
 			return ret;
 	}
 	if (n < 0)
 		return n;
-	return at.pos < view->offset + view->length ? -EIO : 0;
+	return at.pos < mapped->offset + mapped->length ? -EIO : 0;
 }
 
 static int check_layout(const struct mrg_ioc_layout *arg)
@@ -147,29 +147,29 @@ static int check_layout(const struct mrg_ioc_layout *arg)
 	return arg->flags & ~MRG_LAYOUT_COALESCE || arg->reserved ? -EINVAL : 0;
 }
 
-static void answer_layout(struct mrg_ioc_layout *arg, const struct mrg_view *view,
+static void answer_layout(struct mrg_ioc_layout *arg, const struct mrg_mapped *mapped,
 			  const struct layout_scan *scan)
 {
 	u64 total = scan->coalesce ? scan->total_runs : scan->entries;
 
-	arg->dmabuf_size = view->dmabuf_size;
+	arg->dmabuf_size = mapped->dmabuf_size;
 	arg->total_entries = scan->entries;
 	arg->total_runs = scan->total_runs;
-	arg->max_seg_size = view->max_seg_size;
-	arg->map_ns = view->map_ns;
+	arg->max_seg_size = mapped->max_seg_size;
+	arg->map_ns = mapped->map_ns;
 	arg->runs_out = scan->out;
 	arg->info = scan->raw ? 0 : MRG_LAYOUT_INFO_EQUIVALENT;
 	if (arg->start < total && total - arg->start > scan->out)
 		arg->info |= MRG_LAYOUT_INFO_MORE;
-	if (view->moves)
+	if (mapped->moves)
 		arg->info |= MRG_LAYOUT_INFO_MOVES;
-	arg->iommu = view->iommu;
-	memcpy(arg->exporter, view->exporter, sizeof(arg->exporter));
+	arg->iommu = mapped->iommu;
+	memcpy(arg->exporter, mapped->exporter, sizeof(arg->exporter));
 }
 
 int mrg_ioc_layout(struct mrg_ioc_layout *arg)
 {
-	struct mrg_view view = {
+	struct mrg_mapped mapped = {
 		.fd = arg->dmabuf_fd,
 		.importer = arg->importer,
 		.iova = arg->iova,
@@ -189,12 +189,12 @@ int mrg_ioc_layout(struct mrg_ioc_layout *arg)
 	scan.runs = mrg_alloc_room(scan.cap, sizeof(*scan.runs));
 	if (scan.cap && !scan.runs)
 		return -ENOMEM;
-	ret = mrg_look_at(&view, scan_layout, &scan);
+	ret = mrg_look_at(&mapped, scan_layout, &scan);
 	if (!ret &&
 	    copy_to_user(u64_to_user_ptr(arg->runs), scan.runs, scan.out * sizeof(*scan.runs)))
 		ret = -EFAULT;
 	if (!ret)
-		answer_layout(arg, &view, &scan);
+		answer_layout(arg, &mapped, &scan);
 	kvfree(scan.runs);
 	return ret;
 }

@@ -161,7 +161,7 @@ static int walk_blocks(struct mrg_walk_job *job, struct ib_umem *umem)
 			job->info |= MRG_BLOCKS_INFO_ENDLESS;
 			break;
 		}
-		ret = mrg_breathe(job->walked);
+		ret = mrg_resched(job->walked);
 		if (ret)
 			return ret;
 		note_block(job, &at, rdma_block_iter_dma_address(&iter));

@@ -43,7 +43,7 @@ static int read_range(struct model_planner *p, struct model_runs *it, uint64_t v
 		err = keep_run(p, &run);
 		va += run.len;
 	}
-	if (it->malformed || it->seen > MODEL_LIST_MAX ||
+	if (it->malformed || it->passed > MODEL_LIST_MAX ||
 	    (it->per_entry && p->scan.longest > MODEL_LOW32))
 		return -EINVAL;
 	return err;
@@ -73,17 +73,17 @@ int model_read_list(struct model_planner *p, const struct mrg_sg *sg, size_t cou
 
 	for (; !err && it.sg != it.end && skip >= it.sg->len; it.sg++) {
 		skip -= it.sg->len;
-		err = pass_entry(it.sg, &it.seen);
+		err = pass_entry(it.sg, &it.passed);
 	}
 	if (!err && it.sg != it.end) {
 		it.skip = skip;
-		it.seen += skip;
-		it.left = range_bytes(p, pgoff, it.seen);
+		it.passed += skip;
+		it.left = range_bytes(p, pgoff, it.passed);
 		err = read_range(p, &it, p->opts.iova - pgoff);
 	}
 	for (; !err && it.sg != it.end; it.sg++)
-		err = pass_entry(it.sg, &it.seen);
-	p->list_bytes = it.seen;
+		err = pass_entry(it.sg, &it.passed);
+	p->list_bytes = it.passed;
 	return err;
 }
 

@@ -85,7 +85,7 @@ struct model_runs {
 	const struct mrg_sg *end;
 	uint64_t skip; /* bytes of *sg that come before the stretch */
 	uint64_t left; /* bytes of the stretch that are still to come */
-	uint64_t seen; /* bytes of the list passed, cut ones too */
+	uint64_t passed; /* bytes of the list passed, cut ones too */
 	bool per_entry;
 	bool malformed; /* an entry that model_entry_valid() would refuse */
 };
@@ -117,7 +117,7 @@ static inline bool model_runs_next(struct model_runs *it, struct mrg_sg *run)
 	it->malformed |= start + (len - 1) < start;
 	it->sg = sg;
 	it->skip = 0;
-	it->seen += len;
+	it->passed += len;
 	run->addr = start;
 	run->len = len < it->left ? len : it->left;
 	it->left -= run->len;
