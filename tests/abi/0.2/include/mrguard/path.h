@@ -170,8 +170,8 @@ struct mrg_near_nic {
  * @devices, @count: names of RDMA devices
  * @nics: OUT, room for @count; the nearest first, equals in the order given
  *
- * Return: 0; -EINVAL (non-zero reserved words); -ENOMEM; -errno of open(2) for @root.  A device that is not there is
- * MRG_DISTANCE_UNKNOWN.
+ * Return: 0; -EINVAL (non-zero reserved words); -ENOMEM; -errno of open(2) for
+ * @root.  A device that is not there is MRG_DISTANCE_UNKNOWN.
  */
 MRG_API int mrg_near(const char *root, const struct mrg_near_place *place,
 		     const char *const *devices, size_t count, struct mrg_near_nic *nics);
