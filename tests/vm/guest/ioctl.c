@@ -151,7 +151,7 @@ static const struct door doors[] = {
 	  offsetof(struct mrg_ioc_vma, reserved), offsetof(struct mrg_ioc_vma, map_count) },
 };
 
-#define EACH_DOOR(d) (const struct door *d = doors; d < doors + 4; d++)
+#define for_each_door(d) for (const struct door *d = doors; d < doors + 4; d++)
 
 static void fill_good(const struct door *d, union any *arg)
 {
@@ -180,12 +180,10 @@ static void every_call_works_with_a_good_structure(void **state)
 	union any arg;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			fill_good(d, &arg);
-			expect(d, &arg, 0);
-		}
+	for_each_door(d) {
+		fill_good(d, &arg);
+		expect(d, &arg, 0);
+	}
 }
 
 static void a_size_too_small_for_flags_is_refused(void **state)
@@ -193,15 +191,13 @@ static void a_size_too_small_for_flags_is_refused(void **state)
 	union any arg;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			for (uint32_t size = 0; size < 8; size++) {
-				fill_good(d, &arg);
-				arg.size = size;
-				expect(d, &arg, -EINVAL);
-			}
+	for_each_door(d) {
+		for (uint32_t size = 0; size < 8; size++) {
+			fill_good(d, &arg);
+			arg.size = size;
+			expect(d, &arg, -EINVAL);
 		}
+	}
 }
 
 static void a_longer_structure_with_a_zero_tail_is_taken_and_its_tail_left_alone(void **state)
@@ -209,16 +205,14 @@ static void a_longer_structure_with_a_zero_tail_is_taken_and_its_tail_left_alone
 	union any arg;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			fill_good(d, &arg);
-			arg.size = PAGE;
-			memset(arg.bytes + PAGE, 0xa5, PAGE);
-			expect(d, &arg, 0);
-			for (size_t i = d->size; i < 2 * PAGE; i++)
-				assert_int_equal(arg.bytes[i], i < PAGE ? 0 : 0xa5);
-		}
+	for_each_door(d) {
+		fill_good(d, &arg);
+		arg.size = PAGE;
+		memset(arg.bytes + PAGE, 0xa5, PAGE);
+		expect(d, &arg, 0);
+		for (size_t i = d->size; i < 2 * PAGE; i++)
+			assert_int_equal(arg.bytes[i], i < PAGE ? 0 : 0xa5);
+	}
 }
 
 static void a_longer_structure_with_any_other_tail_is_refused(void **state)
@@ -226,18 +220,16 @@ static void a_longer_structure_with_any_other_tail_is_refused(void **state)
 	union any arg;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			const size_t places[] = { d->size, d->size + 7, d->size + 8, PAGE - 1 };
+	for_each_door(d) {
+		const size_t places[] = { d->size, d->size + 7, d->size + 8, PAGE - 1 };
 
-			for (int i = 0; i < 4; i++) {
-				fill_good(d, &arg);
-				arg.size = PAGE;
-				arg.bytes[places[i]] = 1;
-				expect(d, &arg, -E2BIG);
-			}
+		for (int i = 0; i < 4; i++) {
+			fill_good(d, &arg);
+			arg.size = PAGE;
+			arg.bytes[places[i]] = 1;
+			expect(d, &arg, -E2BIG);
 		}
+	}
 }
 
 static void a_structure_of_more_than_a_page_is_refused(void **state)
@@ -246,15 +238,13 @@ static void a_structure_of_more_than_a_page_is_refused(void **state)
 	union any arg;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			for (int i = 0; i < 4; i++) {
-				fill_good(d, &arg);
-				arg.size = sizes[i];
-				expect(d, &arg, -E2BIG);
-			}
+	for_each_door(d) {
+		for (int i = 0; i < 4; i++) {
+			fill_good(d, &arg);
+			arg.size = sizes[i];
+			expect(d, &arg, -E2BIG);
 		}
+	}
 }
 
 /* Where the cut takes away what a call cannot do without, it says so. */
@@ -263,20 +253,18 @@ static void a_shorter_structure_is_read_as_zeroes_and_not_written_beyond(void **
 	union any arg, before;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			for (uint32_t size = 8; size <= d->size; size++) {
-				fill_good(d, &arg);
-				arg.size = size;
-				memset(arg.bytes + size, 0xff, d->size - size);
-				before = arg;
-				if (call(d->cmd, &arg))
-					assert_true(size < d->first_out);
-				assert_memory_equal(arg.bytes + size, before.bytes + size,
-						    sizeof(arg) - size);
-			}
+	for_each_door(d) {
+		for (uint32_t size = 8; size <= d->size; size++) {
+			fill_good(d, &arg);
+			arg.size = size;
+			memset(arg.bytes + size, 0xff, d->size - size);
+			before = arg;
+			if (call(d->cmd, &arg))
+				assert_true(size < d->first_out);
+			assert_memory_equal(arg.bytes + size, before.bytes + size,
+					    sizeof(arg) - size);
 		}
+	}
 }
 
 static void undefined_flags_are_refused_one_by_one(void **state)
@@ -284,17 +272,15 @@ static void undefined_flags_are_refused_one_by_one(void **state)
 	union any arg;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			for (int bit = d->cmd == MRG_IOC_INFO ? 0 : 1; bit < 32; bit++) {
-				uint32_t flags = 1U << bit;
+	for_each_door(d) {
+		for (int bit = d->cmd == MRG_IOC_INFO ? 0 : 1; bit < 32; bit++) {
+			uint32_t flags = 1U << bit;
 
-				fill_good(d, &arg);
-				memcpy(arg.bytes + d->flags, &flags, sizeof(flags));
-				expect(d, &arg, -EINVAL);
-			}
+			fill_good(d, &arg);
+			memcpy(arg.bytes + d->flags, &flags, sizeof(flags));
+			expect(d, &arg, -EINVAL);
 		}
+	}
 }
 
 static void reserved_fields_must_be_zero(void **state)
@@ -302,15 +288,13 @@ static void reserved_fields_must_be_zero(void **state)
 	union any arg;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			for (size_t byte = 0; byte < 4; byte++) {
-				fill_good(d, &arg);
-				arg.bytes[d->reserved + byte] = 1;
-				expect(d, &arg, -EINVAL);
-			}
+	for_each_door(d) {
+		for (size_t byte = 0; byte < 4; byte++) {
+			fill_good(d, &arg);
+			arg.bytes[d->reserved + byte] = 1;
+			expect(d, &arg, -EINVAL);
 		}
+	}
 	fill_good(&doors[1], &arg);
 	arg.layout.importer.reserved = 1;
 	expect(&doors[1], &arg, -EINVAL);
@@ -326,17 +310,15 @@ static void nothing_beyond_the_structure_is_touched(void **state)
 	(void)state;
 	assert_ptr_not_equal(two, MAP_FAILED);
 	mprotect(two + PAGE, PAGE, PROT_NONE);
-	for
-		EACH_DOOR(d)
-		{
-			fill_good(d, &arg);
-			memcpy(two + PAGE - d->size, &arg, d->size);
-			expect(d, two + PAGE - d->size, 0);
-			arg.size = d->size + 8;
-			memcpy(two + PAGE - d->size, &arg, d->size);
-			expect(d, two + PAGE - d->size, -EFAULT);
-			expect(d, two + PAGE - 2, -EFAULT);
-		}
+	for_each_door(d) {
+		fill_good(d, &arg);
+		memcpy(two + PAGE - d->size, &arg, d->size);
+		expect(d, two + PAGE - d->size, 0);
+		arg.size = d->size + 8;
+		memcpy(two + PAGE - d->size, &arg, d->size);
+		expect(d, two + PAGE - d->size, -EFAULT);
+		expect(d, two + PAGE - 2, -EFAULT);
+	}
 	munmap(two, 2 * PAGE);
 }
 
@@ -348,20 +330,18 @@ static void a_structure_that_cannot_be_read_or_written_gives_efault(void **state
 
 	(void)state;
 	assert_ptr_not_equal(page, MAP_FAILED);
-	for
-		EACH_DOOR(d)
-		{
-			mprotect(page, PAGE, PROT_READ | PROT_WRITE);
-			fill_good(d, &arg);
-			memcpy(page, &arg, d->size);
-			mprotect(page, PAGE, PROT_READ);
-			expect(d, page, -EFAULT);
-			assert_memory_equal(page, &arg, d->size);
-			mprotect(page, PAGE, PROT_NONE);
-			expect(d, page, -EFAULT);
-			expect(d, NULL, -EFAULT);
-			expect(d, (void *)-PAGE, -EFAULT);
-		}
+	for_each_door(d) {
+		mprotect(page, PAGE, PROT_READ | PROT_WRITE);
+		fill_good(d, &arg);
+		memcpy(page, &arg, d->size);
+		mprotect(page, PAGE, PROT_READ);
+		expect(d, page, -EFAULT);
+		assert_memory_equal(page, &arg, d->size);
+		mprotect(page, PAGE, PROT_NONE);
+		expect(d, page, -EFAULT);
+		expect(d, NULL, -EFAULT);
+		expect(d, (void *)-PAGE, -EFAULT);
+	}
 	munmap(page, PAGE);
 }
 
@@ -370,15 +350,11 @@ static void the_size_in_a_command_does_not_matter_and_its_type_does(void **state
 	union any arg;
 
 	(void)state;
-	for
-		EACH_DOOR(d)
-		{
-			fill_good(d, &arg);
-			assert_int_equal(call(_IOWR(MRG_IOC_TYPE, _IOC_NR(d->cmd), uint64_t), &arg),
-					 0);
-			assert_int_equal(call(_IOWR('x', _IOC_NR(d->cmd), uint64_t), &arg),
-					 -ENOTTY);
-		}
+	for_each_door(d) {
+		fill_good(d, &arg);
+		assert_int_equal(call(_IOWR(MRG_IOC_TYPE, _IOC_NR(d->cmd), uint64_t), &arg), 0);
+		assert_int_equal(call(_IOWR('x', _IOC_NR(d->cmd), uint64_t), &arg), -ENOTTY);
+	}
 	for (unsigned int nr = 4; nr < 256; nr++)
 		assert_int_equal(call(_IOWR(MRG_IOC_TYPE, nr, uint64_t), &arg), -ENOTTY);
 }
@@ -408,17 +384,15 @@ static void a_32_bit_caller_gets_the_same(void **state)
 
 	(void)state;
 	assert_ptr_not_equal(low, MAP_FAILED);
-	for
-		EACH_DOOR(d)
-		{
-			fill_good(d, &arg);
-			*low = arg;
-			expect(d, &arg, 0);
-			assert_int_equal(call32(d->cmd, low), 0);
-			if (d->cmd == MRG_IOC_LAYOUT)
-				low->layout.map_ns = arg.layout.map_ns;
-			assert_memory_equal(low, &arg, d->size);
-		}
+	for_each_door(d) {
+		fill_good(d, &arg);
+		*low = arg;
+		expect(d, &arg, 0);
+		assert_int_equal(call32(d->cmd, low), 0);
+		if (d->cmd == MRG_IOC_LAYOUT)
+			low->layout.map_ns = arg.layout.map_ns;
+		assert_memory_equal(low, &arg, d->size);
+	}
 	munmap(low, sizeof(*low));
 }
 #endif
