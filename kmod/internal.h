@@ -44,11 +44,13 @@ struct mrg_walk_job {
  * struct mrg_walk_ops - what mrguard_walk.ko offers
  * @owner:	kept from unloading while a call is inside
  * @probe:	finds the MRG_WALK_INFO_* bits by running the iterator
+ * @pick:	the page that the kernel picks for 8 GiB that could be one page
  * @blocks:	0, -EINTR, or -EOVERFLOW with page size and total filled in
  */
 struct mrg_walk_ops {
 	struct module *owner;
 	u32 (*probe)(void);
+	u64 (*pick)(void);
 	int (*blocks)(struct mrg_walk_job *job);
 };
 
@@ -97,6 +99,15 @@ bool mrg_may_see_raw(void);
 /* Room that is charged to the caller, to be freed with kvfree(); NULL for 0. */
 void *mrg_alloc_room(u64 count, size_t size);
 
+/* One open of the device. */
+struct mrg_file {
+	struct list_head holders; /* while @pid is set */
+	struct pid *pid; /* who was told that the cap is effective */
+};
+
+void mrg_let_cap_go(struct mrg_file *file);
+int mrg_ioc_info(struct mrg_file *file, struct mrg_ioc_info *arg);
+int mrg_ioc_holders(struct mrg_ioc_holders *arg);
 int mrg_ioc_layout(struct mrg_ioc_layout *arg);
 int mrg_ioc_blocks(struct mrg_ioc_blocks *arg);
 int mrg_ioc_vma(struct mrg_ioc_vma *arg);

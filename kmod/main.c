@@ -4,40 +4,18 @@
  * uapi/mrguard.h.
  *
  * Lock order: the importer's device_lock, then the DMA-BUF's reservation lock.
- * walk_lock and mmap_lock nest in neither, nor in each other.
+ * walk_lock, holders_lock and mmap_lock nest in neither, nor in each other.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/nospec.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"
 #include "internal.h"
-
-/* A live patch can change the walk at any time, so it is probed at each call. */
-static int mrg_ioc_info(struct mrg_ioc_info *arg)
-{
-	const struct mrg_walk_ops *ops;
-
-	if (arg->flags || arg->reserved)
-		return -EINVAL;
-	*arg = (struct mrg_ioc_info){
-		.size = arg->size,
-		.abi = MRG_ABI_VERSION,
-		.page_size = PAGE_SIZE,
-		.features = MRG_FEATURE_LAYOUT | MRG_FEATURE_VMA,
-		.version = MRG_VERSION,
-	};
-	ops = mrg_walk_get();
-	if (ops) {
-		arg->features |= MRG_FEATURE_WALK;
-		arg->walk = ops->probe();
-		mrg_walk_put(ops);
-	}
-	return 0;
-}
 
 union mrg_arg {
 	__u32 size;
@@ -45,37 +23,44 @@ union mrg_arg {
 	struct mrg_ioc_layout layout;
 	struct mrg_ioc_blocks blocks;
 	struct mrg_ioc_vma vma;
+	struct mrg_ioc_holders holders;
 };
 
-static int call_info(union mrg_arg *arg)
+static int call_info(struct mrg_file *file, union mrg_arg *arg)
 {
-	return mrg_ioc_info(&arg->info);
+	return mrg_ioc_info(file, &arg->info);
 }
 
-static int call_layout(union mrg_arg *arg)
+static int call_layout(struct mrg_file *file, union mrg_arg *arg)
 {
 	return mrg_ioc_layout(&arg->layout);
 }
 
-static int call_blocks(union mrg_arg *arg)
+static int call_blocks(struct mrg_file *file, union mrg_arg *arg)
 {
 	return mrg_ioc_blocks(&arg->blocks);
 }
 
-static int call_vma(union mrg_arg *arg)
+static int call_vma(struct mrg_file *file, union mrg_arg *arg)
 {
 	return mrg_ioc_vma(&arg->vma);
+}
+
+static int call_holders(struct mrg_file *file, union mrg_arg *arg)
+{
+	return mrg_ioc_holders(&arg->holders);
 }
 
 /* By number alone: the size in a command may grow. */
 static const struct mrg_call {
 	size_t size;
-	int (*call)(union mrg_arg *arg);
+	int (*call)(struct mrg_file *file, union mrg_arg *arg);
 } calls[] = {
 	[_IOC_NR(MRG_IOC_INFO)] = { sizeof(struct mrg_ioc_info), call_info },
 	[_IOC_NR(MRG_IOC_LAYOUT)] = { sizeof(struct mrg_ioc_layout), call_layout },
 	[_IOC_NR(MRG_IOC_BLOCKS)] = { sizeof(struct mrg_ioc_blocks), call_blocks },
 	[_IOC_NR(MRG_IOC_VMA)] = { sizeof(struct mrg_ioc_vma), call_vma },
+	[_IOC_NR(MRG_IOC_HOLDERS)] = { sizeof(struct mrg_ioc_holders), call_holders },
 };
 
 static const struct mrg_call *find_call(unsigned int cmd)
@@ -108,7 +93,7 @@ static long mrg_ioctl(struct file *file, unsigned int cmd, unsigned long uarg)
 	if (ret)
 		return ret;
 	arg.size = size;
-	ret = call->call(&arg);
+	ret = call->call(file->private_data, &arg);
 	if (ret && ret != -EOVERFLOW)
 		return ret;
 	if (copy_to_user(user, &arg, min_t(size_t, size, call->size)))
@@ -116,8 +101,23 @@ static long mrg_ioctl(struct file *file, unsigned int cmd, unsigned long uarg)
 	return ret;
 }
 
+static int mrg_open(struct inode *inode, struct file *file)
+{
+	file->private_data = kzalloc(sizeof(struct mrg_file), GFP_KERNEL_ACCOUNT);
+	return file->private_data ? 0 : -ENOMEM;
+}
+
+static int mrg_release(struct inode *inode, struct file *file)
+{
+	mrg_let_cap_go(file->private_data);
+	kfree(file->private_data);
+	return 0;
+}
+
 static const struct file_operations mrg_fops = {
 	.owner = THIS_MODULE,
+	.open = mrg_open,
+	.release = mrg_release,
 	.unlocked_ioctl = mrg_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 };

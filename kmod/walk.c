@@ -96,6 +96,21 @@ static bool ends_with_list_alone(void)
 	return __rdma_umem_block_iter_next(&iter) && __rdma_umem_block_iter_next(&iter);
 }
 
+/* The page that the pick gives 8 GiB, contiguous and aligned like the iova. */
+static u64 mrg_pick(void)
+{
+	const u64 base = 1ULL << 44, len = 8ULL * SZ_1G;
+	struct scatterlist sgl[4];
+	struct ib_umem umem;
+	int i;
+
+	sg_init_table(sgl, ARRAY_SIZE(sgl));
+	for (i = 0; i < ARRAY_SIZE(sgl); i++)
+		set_entry(&sgl[i], base + i * (u64)SZ_2G, SZ_2G);
+	make_umem(&umem, sgl, ARRAY_SIZE(sgl), base, len, base);
+	return ib_umem_find_best_pgsz(&umem, ~(PAGE_SIZE - 1), base);
+}
+
 static u32 mrg_probe(void)
 {
 	u32 walk = MRG_WALK_INFO_KNOWN;
@@ -192,6 +207,7 @@ static int mrg_blocks(struct mrg_walk_job *job)
 static const struct mrg_walk_ops mrg_ops = {
 	.owner = THIS_MODULE,
 	.probe = mrg_probe,
+	.pick = mrg_pick,
 	.blocks = mrg_blocks,
 };
 

@@ -32,8 +32,16 @@
  * @features:	OUT	MRG_FEATURE_*
  * @walk:	OUT	MRG_WALK_INFO_*; 0 without MRG_FEATURE_WALK.  Found by running
  *			the kernel's own iterator, never from a version.
- * @reserved:	IN	0
+ * @cap:	OUT	MRG_CAP_*, of mrguard_cap.ko; since 0.2.0 (0.1.0: reserved,
+ *			must be 0 on input).
  * @version:	OUT	the module's version, NUL-terminated
+ * @cap_asked:	OUT	page-size picks since mrguard_cap.ko was loaded, without
+ *			those of this call; since 0.2.0, like all that follow
+ * @cap_capped:	OUT	picks from which pages above 2 GiB were taken
+ * @cap_uncapped: OUT	picks that offered larger pages only: not capped
+ *
+ * A caller that gets MRG_CAP_EFFECTIVE may rely on it: as long as its file
+ * descriptor is open, mrguard_cap.ko cannot be unloaded.
  *
  * Errors: -EFAULT, -EINVAL (flags, reserved, size below 8), -E2BIG.
  */
@@ -44,9 +52,19 @@ struct mrg_ioc_info {
 	__u32 page_size;
 	__u64 features;
 	__u32 walk;
-	__u32 reserved;
+	__u32 cap;
 	char version[16];
+	__u64 cap_asked;
+	__u64 cap_capped;
+	__u64 cap_uncapped;
 };
+
+#define MRG_CAP_OFF 0 /* mrguard_cap.ko is not loaded */
+#define MRG_CAP_WAITING 1 /* loaded; the RDMA core is not */
+#define MRG_CAP_SET 2 /* the probe is set; without mrguard_walk.ko nothing shows its effect */
+#define MRG_CAP_EFFECTIVE 3 /* set, and the kernel's own pick was seen to be capped */
+#define MRG_CAP_NOT_EFFECTIVE 4 /* set, and the kernel's own pick still exceeds 2 GiB */
+#define MRG_CAP_LOST 5 /* the RDMA core is loaded, and the probe could not be set again */
 
 #define MRG_FEATURE_LAYOUT (1ULL << 0)
 #define MRG_FEATURE_VMA (1ULL << 1)
@@ -287,10 +305,37 @@ struct mrg_ioc_vma {
 
 #define MRG_VMA_RANGE (1U << 0) /* count in [start, end) too */
 
+/**
+ * struct mrg_ioc_holders - MRG_IOC_HOLDERS, who keeps the cap from being unloaded
+ * @size:	IN	size of this structure
+ * @flags:	IN	0
+ * @pids_cap:	IN	room in @pids, 0 asks for the total alone
+ * @pids_out:	OUT	filled in @pids
+ * @pids:	IN	user pointer to __u32[@pids_cap]: the processes that were
+ *			told MRG_CAP_EFFECTIVE through a file that is still open; 0
+ *			for one that the caller's PID namespace does not show.  A
+ *			process that inherited the file is not told apart.
+ * @total:	OUT	open files that hold the cap
+ * @reserved:	IN	0
+ *
+ * Since 0.2.0.  Errors: -EFAULT; -EINVAL (flags, reserved, size below 8);
+ * -E2BIG; -EPERM (needs CAP_SYS_ADMIN); -ENOMEM.
+ */
+struct mrg_ioc_holders {
+	__u32 size;
+	__u32 flags;
+	__u32 pids_cap;
+	__u32 pids_out;
+	__u64 pids;
+	__u32 total;
+	__u32 reserved;
+};
+
 #define MRG_IOC_TYPE 0xE7
 #define MRG_IOC_INFO _IOWR(MRG_IOC_TYPE, 0x00, struct mrg_ioc_info)
 #define MRG_IOC_LAYOUT _IOWR(MRG_IOC_TYPE, 0x01, struct mrg_ioc_layout)
 #define MRG_IOC_BLOCKS _IOWR(MRG_IOC_TYPE, 0x02, struct mrg_ioc_blocks)
 #define MRG_IOC_VMA _IOWR(MRG_IOC_TYPE, 0x03, struct mrg_ioc_vma)
+#define MRG_IOC_HOLDERS _IOWR(MRG_IOC_TYPE, 0x04, struct mrg_ioc_holders)
 
 #endif /* _UAPI_MRGUARD_H */

@@ -21,9 +21,21 @@ AT(mrg_ioc_info, abi, 8);
 AT(mrg_ioc_info, page_size, 12);
 AT(mrg_ioc_info, features, 16);
 AT(mrg_ioc_info, walk, 24);
-AT(mrg_ioc_info, reserved, 28);
+AT(mrg_ioc_info, cap, 28);
 AT(mrg_ioc_info, version, 32);
-SIZE(mrg_ioc_info, 48);
+AT(mrg_ioc_info, cap_asked, 48);
+AT(mrg_ioc_info, cap_capped, 56);
+AT(mrg_ioc_info, cap_uncapped, 64);
+SIZE(mrg_ioc_info, 72);
+
+AT(mrg_ioc_holders, size, 0);
+AT(mrg_ioc_holders, flags, 4);
+AT(mrg_ioc_holders, pids_cap, 8);
+AT(mrg_ioc_holders, pids_out, 12);
+AT(mrg_ioc_holders, pids, 16);
+AT(mrg_ioc_holders, total, 24);
+AT(mrg_ioc_holders, reserved, 28);
+SIZE(mrg_ioc_holders, 32);
 
 AT(mrg_ioc_importer, domain, 0);
 AT(mrg_ioc_importer, bus, 4);
@@ -101,7 +113,8 @@ AT(mrg_ioc_vma, page_size, 120);
 SIZE(mrg_ioc_vma, 128);
 
 _Static_assert(_IOC_NR(MRG_IOC_INFO) == 0 && _IOC_NR(MRG_IOC_LAYOUT) == 1 &&
-		       _IOC_NR(MRG_IOC_BLOCKS) == 2 && _IOC_NR(MRG_IOC_VMA) == 3,
+		       _IOC_NR(MRG_IOC_BLOCKS) == 2 && _IOC_NR(MRG_IOC_VMA) == 3 &&
+		       _IOC_NR(MRG_IOC_HOLDERS) == 4,
 	       "numbers stay");
 
 /* ---- what holds for every call ------------------------------------------- */
@@ -126,6 +139,7 @@ union any {
 	struct mrg_ioc_layout layout;
 	struct mrg_ioc_blocks blocks;
 	struct mrg_ioc_vma vma;
+	struct mrg_ioc_holders holders;
 	uint8_t bytes[2 * LARGEST_PAGE];
 };
 
@@ -140,7 +154,7 @@ struct door {
 
 static const struct door doors[] = {
 	{ "info", MRG_IOC_INFO, sizeof(struct mrg_ioc_info), offsetof(struct mrg_ioc_info, flags),
-	  offsetof(struct mrg_ioc_info, reserved), offsetof(struct mrg_ioc_info, abi) },
+	  offsetof(struct mrg_ioc_info, cap), offsetof(struct mrg_ioc_info, abi) },
 	{ "layout", MRG_IOC_LAYOUT, sizeof(struct mrg_ioc_layout),
 	  offsetof(struct mrg_ioc_layout, flags), offsetof(struct mrg_ioc_layout, reserved),
 	  offsetof(struct mrg_ioc_layout, dmabuf_size) },
@@ -149,9 +163,13 @@ static const struct door doors[] = {
 	  offsetof(struct mrg_ioc_blocks, page_size) },
 	{ "vma", MRG_IOC_VMA, sizeof(struct mrg_ioc_vma), offsetof(struct mrg_ioc_vma, flags),
 	  offsetof(struct mrg_ioc_vma, reserved), offsetof(struct mrg_ioc_vma, map_count) },
+	{ "holders", MRG_IOC_HOLDERS, sizeof(struct mrg_ioc_holders),
+	  offsetof(struct mrg_ioc_holders, flags), offsetof(struct mrg_ioc_holders, reserved),
+	  offsetof(struct mrg_ioc_holders, pids_out) },
 };
 
-#define for_each_door(d) for (const struct door *d = doors; d < doors + 4; d++)
+#define for_each_door(d) \
+	for (const struct door *d = doors; d < doors + sizeof(doors) / sizeof(doors[0]); d++)
 
 static void fill_good(const struct door *d, union any *arg)
 {
@@ -162,8 +180,10 @@ static void fill_good(const struct door *d, union any *arg)
 		arg->layout = layout_of(buffer, NULL, 0);
 	else if (d->cmd == MRG_IOC_BLOCKS)
 		arg->blocks = blocks_of(&one_run, 1, 0x100000000, one_run.len);
-	else
+	else if (d->cmd == MRG_IOC_VMA)
 		arg->vma = good_vma();
+	else
+		arg->holders.size = sizeof(arg->holders);
 }
 
 static void expect(const struct door *d, void *arg, int want)
@@ -273,7 +293,8 @@ static void undefined_flags_are_refused_one_by_one(void **state)
 
 	(void)state;
 	for_each_door(d) {
-		for (int bit = d->cmd == MRG_IOC_INFO ? 0 : 1; bit < 32; bit++) {
+		for (int bit = d->cmd == MRG_IOC_INFO || d->cmd == MRG_IOC_HOLDERS ? 0 : 1;
+		     bit < 32; bit++) {
 			uint32_t flags = 1U << bit;
 
 			fill_good(d, &arg);
@@ -355,7 +376,7 @@ static void the_size_in_a_command_does_not_matter_and_its_type_does(void **state
 		assert_int_equal(call(_IOWR(MRG_IOC_TYPE, _IOC_NR(d->cmd), uint64_t), &arg), 0);
 		assert_int_equal(call(_IOWR('x', _IOC_NR(d->cmd), uint64_t), &arg), -ENOTTY);
 	}
-	for (unsigned int nr = 4; nr < 256; nr++)
+	for (unsigned int nr = sizeof(doors) / sizeof(doors[0]); nr < 256; nr++)
 		assert_int_equal(call(_IOWR(MRG_IOC_TYPE, nr, uint64_t), &arg), -ENOTTY);
 }
 
