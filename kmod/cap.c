@@ -58,7 +58,7 @@ NOKPROBE_SYMBOL(before_pick);
 
 static DEFINE_MUTEX(lock); /* guards what follows */
 static struct kprobe pick;
-static u32 state = MRG_CAP_WAITING;
+static u32 state = MRG_CAP_INFO_WAITING;
 
 /* Is the module that has @name loaded?  A probe that is never armed finds out. */
 static bool is_loaded(const char *name)
@@ -79,11 +79,11 @@ static int set(void)
 	pick = (struct kprobe){ .symbol_name = PICK, .pre_handler = before_pick };
 	ret = register_kprobe(&pick);
 	if (!ret) {
-		state = MRG_CAP_SET;
+		state = MRG_CAP_INFO_SET;
 		return 0;
 	}
 	if (!is_loaded(BESIDE)) {
-		state = MRG_CAP_WAITING;
+		state = MRG_CAP_INFO_WAITING;
 		return 0;
 	}
 	return ret;
@@ -95,7 +95,7 @@ static void set_again(const char *module)
 
 	if (!ret)
 		return;
-	state = MRG_CAP_LOST;
+	state = MRG_CAP_INFO_LOST;
 	pr_err("the cap is LOST: %s was loaded, and no probe can be set at " PICK
 	       "() (error %d). MRs registered from now on can wrap.\n",
 	       module, ret);
@@ -107,13 +107,13 @@ static int on_module(struct notifier_block *block, unsigned long event, void *da
 	struct module *module = data;
 
 	mutex_lock(&lock);
-	if (event == MODULE_STATE_COMING && state != MRG_CAP_SET &&
+	if (event == MODULE_STATE_COMING && state != MRG_CAP_INFO_SET &&
 	    (!strcmp(module->name, "ib_uverbs") || !strcmp(module->name, "ib_core"))) {
 		set_again(module->name);
-	} else if (event == MODULE_STATE_GOING && state == MRG_CAP_SET &&
+	} else if (event == MODULE_STATE_GOING && state == MRG_CAP_INFO_SET &&
 		   within_module((unsigned long)pick.addr, module)) {
 		unregister_kprobe(&pick);
-		state = MRG_CAP_WAITING;
+		state = MRG_CAP_INFO_WAITING;
 	}
 	mutex_unlock(&lock);
 	return NOTIFY_OK;
@@ -140,7 +140,7 @@ static int __init mrg_cap_init(void)
 		return ret;
 	mutex_lock(&lock);
 	/* The notifier may have been quicker. */
-	ret = state == MRG_CAP_SET ? 0 : set();
+	ret = state == MRG_CAP_INFO_SET ? 0 : set();
 	mutex_unlock(&lock);
 	if (!ret)
 		return 0;
@@ -155,7 +155,7 @@ module_init(mrg_cap_init);
 static void __exit mrg_cap_exit(void)
 {
 	unregister_module_notifier(&modules);
-	if (state == MRG_CAP_SET)
+	if (state == MRG_CAP_INFO_SET)
 		unregister_kprobe(&pick);
 }
 module_exit(mrg_cap_exit);

@@ -10,7 +10,7 @@
 
 /**
  * struct mrg_cap_state - the probe, and what passed through it since it was loaded
- * @state:	MRG_CAP_*, of uapi/mrguard.h: WAITING, SET or LOST
+ * @state:	MRG_CAP_INFO_*, of uapi/mrguard.h: WAITING, SET or LOST
  * @asked:	calls of ib_umem_find_best_pgsz()
  * @capped:	of these, calls that offered pages above 2 GiB, and smaller ones
  * @uncapped:	calls that offered pages above 2 GiB only: they were let through

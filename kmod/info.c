@@ -11,7 +11,7 @@
 #include "internal.h"
 
 static DEFINE_MUTEX(holders_lock);
-static LIST_HEAD(holders); /* files that were told MRG_CAP_EFFECTIVE */
+static LIST_HEAD(holders); /* files that were told MRG_CAP_INFO_EFFECTIVE */
 
 /*
  * Whoever was told that the cap is effective makes MRs on the strength of it,
@@ -52,10 +52,10 @@ static void ask_cap(struct mrg_file *file, const struct mrg_walk_ops *walk,
 	arg->cap_capped = state.capped;
 	arg->cap_uncapped = state.uncapped;
 	arg->cap = state.state;
-	if (arg->cap == MRG_CAP_SET && walk)
-		arg->cap = walk->pick() > BIT_ULL(MRG_CAP_SHIFT) ? MRG_CAP_NOT_EFFECTIVE :
-								   MRG_CAP_EFFECTIVE;
-	if (arg->cap == MRG_CAP_EFFECTIVE)
+	if (arg->cap == MRG_CAP_INFO_SET && walk)
+		arg->cap = walk->pick() > BIT_ULL(MRG_CAP_SHIFT) ? MRG_CAP_INFO_NOT_EFFECTIVE :
+								   MRG_CAP_INFO_EFFECTIVE;
+	if (arg->cap == MRG_CAP_INFO_EFFECTIVE)
 		hold_cap(file);
 	else
 		symbol_put(mrg_cap_read);

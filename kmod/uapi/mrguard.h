@@ -32,7 +32,7 @@
  * @features:	OUT	MRG_FEATURE_*
  * @walk:	OUT	MRG_WALK_INFO_*; 0 without MRG_FEATURE_WALK.  Found by running
  *			the kernel's own iterator, never from a version.
- * @cap:	OUT	MRG_CAP_*, of mrguard_cap.ko; since 0.2.0 (0.1.0: reserved,
+ * @cap:	OUT	MRG_CAP_INFO_*, of mrguard_cap.ko; since 0.2.0 (0.1.0: reserved,
  *			must be 0 on input).
  * @version:	OUT	the module's version, NUL-terminated
  * @cap_asked:	OUT	page-size picks since mrguard_cap.ko was loaded, without
@@ -40,7 +40,7 @@
  * @cap_capped:	OUT	picks from which pages above 2 GiB were taken
  * @cap_uncapped: OUT	picks that offered larger pages only: not capped
  *
- * A caller that gets MRG_CAP_EFFECTIVE may rely on it: as long as its file
+ * A caller that gets MRG_CAP_INFO_EFFECTIVE may rely on it: as long as its file
  * descriptor is open, mrguard_cap.ko cannot be unloaded.
  *
  * Errors: -EFAULT, -EINVAL (flags, reserved, size below 8), -E2BIG.
@@ -59,12 +59,12 @@ struct mrg_ioc_info {
 	__u64 cap_uncapped;
 };
 
-#define MRG_CAP_OFF 0 /* mrguard_cap.ko is not loaded */
-#define MRG_CAP_WAITING 1 /* loaded; the RDMA core is not */
-#define MRG_CAP_SET 2 /* the probe is set; without mrguard_walk.ko nothing shows its effect */
-#define MRG_CAP_EFFECTIVE 3 /* set, and the kernel's own pick was seen to be capped */
-#define MRG_CAP_NOT_EFFECTIVE 4 /* set, and the kernel's own pick still exceeds 2 GiB */
-#define MRG_CAP_LOST 5 /* the RDMA core is loaded, and the probe could not be set again */
+#define MRG_CAP_INFO_OFF 0 /* mrguard_cap.ko is not loaded */
+#define MRG_CAP_INFO_WAITING 1 /* loaded; the RDMA core is not */
+#define MRG_CAP_INFO_SET 2 /* the probe is set; without mrguard_walk.ko nothing shows its effect */
+#define MRG_CAP_INFO_EFFECTIVE 3 /* set, and the kernel's own pick was seen to be capped */
+#define MRG_CAP_INFO_NOT_EFFECTIVE 4 /* set, and the kernel's own pick still exceeds 2 GiB */
+#define MRG_CAP_INFO_LOST 5 /* the RDMA core is loaded, and the probe could not be set again */
 
 #define MRG_FEATURE_LAYOUT (1ULL << 0)
 #define MRG_FEATURE_VMA (1ULL << 1)
@@ -312,7 +312,7 @@ struct mrg_ioc_vma {
  * @pids_cap:	IN	room in @pids, 0 asks for the total alone
  * @pids_out:	OUT	filled in @pids
  * @pids:	IN	user pointer to __u32[@pids_cap]: the processes that were
- *			told MRG_CAP_EFFECTIVE through a file that is still open; 0
+ *			told MRG_CAP_INFO_EFFECTIVE through a file that is still open; 0
  *			for one that the caller's PID namespace does not show.  A
  *			process that inherited the file is not told apart.
  * @total:	OUT	open files that hold the cap

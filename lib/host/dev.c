@@ -106,6 +106,23 @@ static enum mrg_walk walk_of(uint32_t bits)
 	return bits & MRG_WALK_INFO_UNBOUNDED ? MRG_WALK_TRUNCATING_UNBOUNDED : MRG_WALK_TRUNCATING;
 }
 
+_Static_assert((int)MRG_CAP_OFF == MRG_CAP_INFO_OFF && (int)MRG_CAP_LOST == MRG_CAP_INFO_LOST,
+	       "the library's states have the module's numbers");
+
+const char *mrg_cap_name(enum mrg_cap cap)
+{
+	static const char *const names[] = {
+		[MRG_CAP_OFF] = "off",
+		[MRG_CAP_WAITING] = "waiting",
+		[MRG_CAP_SET] = "set",
+		[MRG_CAP_EFFECTIVE] = "effective",
+		[MRG_CAP_NOT_EFFECTIVE] = "not effective",
+		[MRG_CAP_LOST] = "lost",
+	};
+
+	return (size_t)cap < sizeof(names) / sizeof(names[0]) ? names[cap] : "unknown";
+}
+
 int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
 {
 	struct mrg_ioc_info got;
@@ -119,6 +136,10 @@ int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
 		.has_vma = got.features & MRG_FEATURE_VMA,
 		.has_walk = got.features & MRG_FEATURE_WALK,
 		.walk = walk_of(got.walk),
+		.cap = (enum mrg_cap)got.cap,
+		.cap_asked = got.cap_asked,
+		.cap_capped = got.cap_capped,
+		.cap_uncapped = got.cap_uncapped,
 	};
 	memcpy(info->version, got.version, sizeof(info->version) - 1);
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard info: what this host is, as far as registration is concerned. */
 #include <argp.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,38 @@ static enum term_style walk_style(const struct module *module)
 	}
 }
 
+static const char *cap_meaning(enum mrg_cap cap)
+{
+	switch (cap) {
+	case MRG_CAP_WAITING:
+		return "mrguard_cap is loaded, and the RDMA core is not";
+	case MRG_CAP_SET:
+		return "nothing shows its effect without mrguard_walk (sudo modprobe mrguard_walk)";
+	case MRG_CAP_EFFECTIVE:
+		return "MRs registered since it was set get no page above 2 GiB";
+	case MRG_CAP_NOT_EFFECTIVE:
+		return "MRs still get pages above 2 GiB: see /sys/kernel/debug/kprobes/enabled";
+	case MRG_CAP_LOST:
+		return "the RDMA core was loaded again without it: see the kernel log";
+	default:
+		return "a state of a later module";
+	}
+}
+
+/* Nobody has to have it, so nothing is said where it is not loaded. */
+static void print_cap(const struct term *term, const struct mrg_dev_info *info)
+{
+	if (info->cap == MRG_CAP_OFF)
+		return;
+	fprintf(term->out, "cap      ");
+	term_print(term, info->cap == MRG_CAP_EFFECTIVE ? TERM_GOOD : TERM_WARN, "%s",
+		   mrg_cap_name(info->cap));
+	fprintf(term->out, ": %s\n", cap_meaning(info->cap));
+	fprintf(term->out,
+		"         %" PRIu64 " picks, %" PRIu64 " capped, %" PRIu64 " could not be capped\n",
+		info->cap_asked, info->cap_capped, info->cap_uncapped);
+}
+
 static void print_module(const struct term *term, const struct module *module)
 {
 	fprintf(term->out, "module   ");
@@ -110,6 +143,7 @@ static void print_module(const struct term *term, const struct module *module)
 	fprintf(term->out, "walk     ");
 	term_print(term, walk_style(module), "%s", mrg_walk_name(module->info.walk));
 	fprintf(term->out, ": %s\n", walk_meaning(module));
+	print_cap(term, &module->info);
 }
 
 static void print_device(FILE *out, const struct mrg_rdma_dev *dev)
@@ -140,6 +174,17 @@ static json_t *text_or_null(const char *text)
 	return text[0] ? json_text(text) : json_null();
 }
 
+static json_t *json_cap(const struct mrg_dev_info *info)
+{
+	json_t *out = json_object();
+
+	json_put(&out, "state", json_string(mrg_cap_name(info->cap)));
+	json_put(&out, "asked", json_count(info->cap_asked));
+	json_put(&out, "capped", json_count(info->cap_capped));
+	json_put(&out, "uncapped", json_count(info->cap_uncapped));
+	return out;
+}
+
 static json_t *json_module(const struct module *module)
 {
 	const struct mrg_dev_info *info = &module->info;
@@ -152,6 +197,7 @@ static json_t *json_module(const struct module *module)
 	json_put(&out, "layout", json_boolean(info->has_layout));
 	json_put(&out, "vma", json_boolean(info->has_vma));
 	json_put(&out, "walk", json_boolean(info->has_walk));
+	json_put(&out, "cap", loaded ? json_cap(info) : json_null());
 	return out;
 }
 

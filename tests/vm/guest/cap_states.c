@@ -7,6 +7,8 @@
 
 #include <sys/wait.h>
 
+#include <mrguard/host.h>
+
 static int run(const char *command)
 {
 	int status = system(command);
@@ -59,22 +61,22 @@ static void off_and_waiting_and_set_are_told_apart(void **state)
 {
 	(void)state;
 	assert_int_equal(run("modprobe mrguard"), 0);
-	assert_int_equal(state_now(), MRG_CAP_OFF);
+	assert_int_equal(state_now(), MRG_CAP_INFO_OFF);
 	assert_int_equal(run("modprobe mrguard_cap"), 0);
-	assert_int_equal(state_now(), MRG_CAP_WAITING);
+	assert_int_equal(state_now(), MRG_CAP_INFO_WAITING);
 	assert_int_equal(run("modprobe ib_uverbs"), 0);
-	assert_int_equal(state_now(), MRG_CAP_SET);
+	assert_int_equal(state_now(), MRG_CAP_INFO_SET);
 	assert_int_equal(run("modprobe mrguard_walk"), 0);
-	assert_int_equal(state_now(), MRG_CAP_EFFECTIVE);
+	assert_int_equal(state_now(), MRG_CAP_INFO_EFFECTIVE);
 }
 
 static void a_switch_that_turns_kprobes_off_is_seen(void **state)
 {
 	(void)state;
 	assert_int_equal(write_file("/sys/kernel/debug/kprobes/enabled", "0"), 0);
-	assert_int_equal(state_now(), MRG_CAP_NOT_EFFECTIVE);
+	assert_int_equal(state_now(), MRG_CAP_INFO_NOT_EFFECTIVE);
 	assert_int_equal(write_file("/sys/kernel/debug/kprobes/enabled", "1"), 0);
-	assert_int_equal(state_now(), MRG_CAP_EFFECTIVE);
+	assert_int_equal(state_now(), MRG_CAP_INFO_EFFECTIVE);
 }
 
 static void a_descriptor_that_was_told_keeps_the_cap(void **state)
@@ -85,9 +87,9 @@ static void a_descriptor_that_was_told_keeps_the_cap(void **state)
 
 	(void)state;
 	assert_int_equal(holders_of(other, pids, 4).total, 0);
-	assert_int_equal(state_by(fd), MRG_CAP_EFFECTIVE);
+	assert_int_equal(state_by(fd), MRG_CAP_INFO_EFFECTIVE);
 	/* Asked again, it is one holder still. */
-	assert_int_equal(state_by(fd), MRG_CAP_EFFECTIVE);
+	assert_int_equal(state_by(fd), MRG_CAP_INFO_EFFECTIVE);
 	holders = holders_of(other, pids, 4);
 	assert_int_equal(holders.total, 1);
 	assert_int_equal(holders.pids_out, 1);
@@ -108,7 +110,7 @@ static void a_child_that_inherited_the_descriptor_keeps_the_cap(void **state)
 	char byte;
 
 	(void)state;
-	assert_int_equal(state_by(fd), MRG_CAP_EFFECTIVE);
+	assert_int_equal(state_by(fd), MRG_CAP_INFO_EFFECTIVE);
 	assert_int_equal(pipe(gate), 0);
 	child = fork();
 	if (!child) {
@@ -142,7 +144,7 @@ static void what_a_killed_process_held_is_free(void **state)
 		_exit(1);
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	assert_int_equal(byte, MRG_CAP_EFFECTIVE);
+	assert_int_equal(byte, MRG_CAP_INFO_EFFECTIVE);
 	assert_int_equal(holders_of(other, NULL, 0).total, 1);
 	kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, NULL, 0), child);
@@ -165,6 +167,23 @@ static void picks_are_counted(void **state)
 	close(fd);
 }
 
+static void library_and_command_tell_the_same(void **state)
+{
+	struct mrg_dev_info info;
+	struct mrg_dev *dev;
+
+	(void)state;
+	assert_int_equal(mrg_dev_open(&dev), 0);
+	assert_int_equal(mrg_dev_info(dev, &info), 0);
+	assert_int_equal(info.cap, MRG_CAP_EFFECTIVE);
+	assert_string_equal(mrg_cap_name(info.cap), "effective");
+	assert_true(info.cap_asked >= info.cap_capped && info.cap_capped > 0);
+	mrg_dev_close(dev);
+	assert_int_equal(run("mrguard info | grep -q '^cap      effective: '"), 0);
+	assert_int_equal(
+		run("mrguard info --json | jq -e '.module.cap.state == \"effective\"' >&2"), 0);
+}
+
 static void a_caller_of_0_1_0_gets_what_it_knows(void **state)
 {
 	struct mrg_ioc_info info = { .size = 48 };
@@ -182,13 +201,13 @@ static void rdma_that_goes_is_waited_for_and_it_unloads(void **state)
 {
 	(void)state;
 	assert_int_equal(run("rmmod mrguard_walk"), 0);
-	assert_int_equal(state_now(), MRG_CAP_SET);
+	assert_int_equal(state_now(), MRG_CAP_INFO_SET);
 	assert_int_equal(run("modprobe -r ib_uverbs; rmmod ib_core 2>/dev/null; true"), 0);
-	assert_int_equal(state_now(), MRG_CAP_WAITING);
+	assert_int_equal(state_now(), MRG_CAP_INFO_WAITING);
 	assert_int_equal(run("modprobe mrguard_walk && modprobe ib_uverbs"), 0);
-	assert_int_equal(state_now(), MRG_CAP_EFFECTIVE);
+	assert_int_equal(state_now(), MRG_CAP_INFO_EFFECTIVE);
 	assert_int_equal(run("modprobe -r mrguard_cap"), 0);
-	assert_int_equal(state_now(), MRG_CAP_OFF);
+	assert_int_equal(state_now(), MRG_CAP_INFO_OFF);
 	assert_int_equal(run("rmmod mrguard_walk mrguard"), 0);
 }
 
@@ -201,6 +220,7 @@ int main(void)
 		cmocka_unit_test(a_child_that_inherited_the_descriptor_keeps_the_cap),
 		cmocka_unit_test(what_a_killed_process_held_is_free),
 		cmocka_unit_test(picks_are_counted),
+		cmocka_unit_test(library_and_command_tell_the_same),
 		cmocka_unit_test(a_caller_of_0_1_0_gets_what_it_knows),
 		cmocka_unit_test(rdma_that_goes_is_waited_for_and_it_unloads),
 	};

@@ -38,6 +38,7 @@ static void info_names_the_walk(void **state)
 	assert_int_equal(mrg_dev_info(dev, &info), 0);
 	assert_string_equal(mrg_walk_name(info.walk), walk);
 	assert_true(info.has_layout && info.has_vma && info.has_walk);
+	assert_int_equal(info.cap, MRG_CAP_OFF);
 	assert_int_equal(info.abi, MRG_ABI_VERSION);
 	assert_string_equal(info.version, mrg_version());
 	assert_int_equal(system("modprobe -r mrguard_walk >&2"), 0);

@@ -38,6 +38,32 @@ struct mrg_pci_addr {
 MRG_API int mrg_dev_open(struct mrg_dev **dev);
 MRG_API void mrg_dev_close(struct mrg_dev *dev);
 
+/**
+ * enum mrg_cap - what mrguard_cap.ko does to this kernel, as it is now
+ * @MRG_CAP_OFF:	it is not loaded
+ * @MRG_CAP_WAITING:	it is loaded, and the RDMA core is not
+ * @MRG_CAP_SET:	its probe is set; without mrguard_walk.ko nothing shows an effect
+ * @MRG_CAP_EFFECTIVE:	the kernel's own pick was seen not to exceed 2 GiB
+ * @MRG_CAP_NOT_EFFECTIVE: the probe is set, and the pick still exceeds 2 GiB
+ * @MRG_CAP_LOST:	the RDMA core was loaded again, and the probe could not be set
+ */
+enum mrg_cap {
+	MRG_CAP_OFF,
+	MRG_CAP_WAITING,
+	MRG_CAP_SET,
+	MRG_CAP_EFFECTIVE,
+	MRG_CAP_NOT_EFFECTIVE,
+	MRG_CAP_LOST,
+};
+
+/** mrg_cap_name() - "off", "effective", ...; "unknown" for a state of a later module */
+MRG_API const char *mrg_cap_name(enum mrg_cap cap);
+
+/*
+ * While @cap is MRG_CAP_EFFECTIVE, mrguard_cap.ko cannot be unloaded until @dev is
+ * closed.  The counts are picks since it was loaded: all, those from which pages
+ * above 2 GiB were taken, and those that offered larger pages only.
+ */
 struct mrg_dev_info {
 	uint32_t abi;
 	bool has_layout;
@@ -45,6 +71,11 @@ struct mrg_dev_info {
 	bool has_walk; /* mrguard_walk.ko is loaded */
 	enum mrg_walk walk; /* MRG_WALK_UNKNOWN where it is not known */
 	char version[16];
+	enum mrg_cap cap; /* MRG_CAP_OFF with a module of 0.1.0 */
+	uint32_t reserved0; /* 0 */
+	uint64_t cap_asked;
+	uint64_t cap_capped;
+	uint64_t cap_uncapped;
 	uint64_t reserved[4]; /* 0 */
 };
 MRG_API int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info);
