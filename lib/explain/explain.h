@@ -8,21 +8,12 @@
 #include <mrguard/explain.h>
 
 #include "explain/pin.h"
+#include "host/limits.h"
 #include "host/vma_verdict.h"
 
-#define UNLIMITED UINT64_MAX
-
-/* What /proc tells of the process.  Each group is known by itself: some files
- * can be read by anyone, others by few. */
+/* What /proc tells of the process. */
 struct explain_process_facts {
-	bool vmas_known;
-	uint64_t vmas;
-	uint64_t vma_limit;
-
-	bool memlock_known;
-	uint64_t memlock; /* RLIMIT_MEMLOCK, soft */
-	uint64_t pinned; /* VmPin */
-	bool may_lock; /* CAP_IPC_LOCK that the kernel honours */
+	struct host_limits limits;
 
 	bool range_known;
 	struct explain_pin_facts pin;

@@ -26,7 +26,7 @@ void explain_vma_limit(const struct explain_evidence *evidence, struct mrg_findi
 {
 	static const char remedy[] =
 		"See what holds them with mrguard vma; unmap it, raise vm.max_map_count, or register from a pool (mrg_pool(3)).";
-	const struct explain_process_facts *process = &evidence->process;
+	const struct host_limits *limits = &evidence->process.limits;
 	enum mrg_likelihood likelihood = MRG_IS_NOT;
 
 	if (evidence->opts.error != ENOMEM && evidence->opts.error != EAGAIN) {
@@ -38,17 +38,17 @@ void explain_vma_limit(const struct explain_evidence *evidence, struct mrg_findi
 		explain_say(finding, MRG_IS_NOT, "", "Registering a DMA-BUF takes no VMA.");
 		return;
 	}
-	if (!process->vmas_known) {
+	if (!limits->vmas_known) {
 		explain_say(finding, MRG_NOT_SEEN, remedy, "The process's maps cannot be read.");
 		return;
 	}
-	if (process->vmas + VMAS_NEEDED > process->vma_limit)
+	if (limits->vmas + VMAS_NEEDED > limits->vma_limit)
 		likelihood = MRG_IS;
-	else if (process->vmas + VMAS_CLOSE > process->vma_limit)
+	else if (limits->vmas + VMAS_CLOSE > limits->vma_limit)
 		likelihood = MRG_MAY_BE;
 	explain_say(finding, likelihood, remedy,
-		    "The process holds %s of %s VMAs (vm.max_map_count)%s.", NUMBER(process->vmas),
-		    NUMBER(process->vma_limit),
+		    "The process holds %s of %s VMAs (vm.max_map_count)%s.", NUMBER(limits->vmas),
+		    NUMBER(limits->vma_limit),
 		    likelihood == MRG_IS_NOT ? ": the limit is not near" : "");
 }
 
@@ -56,57 +56,56 @@ static const char memlock_remedy[] =
 	"Raise it for that process: LimitMEMLOCK=infinity of its unit, --ulimit memlock=-1 of its container, limits.conf for logins; ulimit -l of another shell does not count.";
 
 /* A queue's size is not known here, its order is. */
-static void weigh_queue_memory(const struct explain_process_facts *process,
-			       struct mrg_finding *finding)
+static void weigh_queue_memory(const struct host_limits *limits, struct mrg_finding *finding)
 {
-	uint64_t left = process->memlock > process->pinned ? process->memlock - process->pinned : 0;
+	uint64_t left = limits->memlock > limits->pinned ? limits->memlock - limits->pinned : 0;
 
 	explain_say(finding, left < QUEUE_BYTES ? MRG_IS : MRG_IS_NOT, memlock_remedy,
 		    "Of %s locked memory %s are left; one queue takes up to %s.",
-		    SIZE(process->memlock), SIZE(left), SIZE(QUEUE_BYTES));
+		    SIZE(limits->memlock), SIZE(left), SIZE(QUEUE_BYTES));
 }
 
 static void weigh_range_memory(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
-	const struct explain_process_facts *process = &evidence->process;
+	const struct host_limits *limits = &evidence->process.limits;
 	uint64_t devices = evidence->opts.devices;
 	uint64_t need = evidence->opts.length * devices;
-	bool over = process->pinned > process->memlock || need > process->memlock - process->pinned;
+	bool over = limits->pinned > limits->memlock || need > limits->memlock - limits->pinned;
 
 	if (!evidence->opts.length) {
 		explain_say(finding, MRG_NOT_SEEN, memlock_remedy,
 			    "%s are pinned, the limit is %s; what the buffer adds is not known.",
-			    SIZE(process->pinned), SIZE(process->memlock));
+			    SIZE(limits->pinned), SIZE(limits->memlock));
 		return;
 	}
 	explain_say(finding, over ? MRG_IS : MRG_IS_NOT, memlock_remedy,
 		    "%s pinned and %s on %" PRIu64 " device%s make %s; the process's limit is %s.",
-		    SIZE(process->pinned), SIZE(evidence->opts.length), devices,
-		    devices == 1 ? "" : "s", SIZE(process->pinned + need), SIZE(process->memlock));
+		    SIZE(limits->pinned), SIZE(evidence->opts.length), devices,
+		    devices == 1 ? "" : "s", SIZE(limits->pinned + need), SIZE(limits->memlock));
 }
 
 void explain_memlock(const struct explain_evidence *evidence, struct mrg_finding *finding)
 {
-	const struct explain_process_facts *process = &evidence->process;
+	const struct host_limits *limits = &evidence->process.limits;
 
 	if (evidence->opts.error != ENOMEM)
 		explain_say(finding, MRG_IS_NOT, "", "The locked-memory limit gives ENOMEM.");
 	else if (!pins(evidence))
 		explain_say(finding, MRG_IS_NOT, "", "%s locks no memory.",
 			    mrg_call_name(evidence->opts.call));
-	else if (!process->memlock_known)
+	else if (!limits->memlock_known)
 		explain_say(finding, MRG_NOT_SEEN, memlock_remedy,
 			    "The process's limits cannot be read.");
-	else if (process->memlock == UNLIMITED)
+	else if (limits->memlock == UINT64_MAX)
 		explain_say(finding, MRG_IS_NOT, "", "The process's locked memory is unlimited.");
-	else if (process->may_lock)
+	else if (limits->may_lock)
 		explain_say(finding, MRG_IS_NOT, "",
 			    "The process has CAP_IPC_LOCK, so its limit of %s is not applied.",
-			    SIZE(process->memlock));
+			    SIZE(limits->memlock));
 	else if (evidence->opts.call == MRG_CALL_REG_MR)
 		weigh_range_memory(evidence, finding);
 	else
-		weigh_queue_memory(process, finding);
+		weigh_queue_memory(limits, finding);
 }
 
 /* No line of maps tells a device pointer from an address that was freed. */

@@ -222,7 +222,7 @@ void guard_explain(struct guard_process *p, const struct guard_request *req, int
 {
 	const struct mrg_piece piece = { .length = req->length, .iova = req->iova };
 	struct region_request region;
-	struct region_proc proc;
+	struct host_limits limits;
 	int cancel;
 
 	base_error_set(
@@ -235,8 +235,8 @@ void guard_explain(struct guard_process *p, const struct guard_request *req, int
 	if (!guard_enter(&cancel))
 		return;
 	if (!region_device_get(p->ctx, req->pd->context, &region.device)) {
-		region_proc_read(&p->env, &proc);
-		region_explain(&region, -error, 0, &piece, &proc);
+		host_limits_read(p->env.proc, "self", &limits);
+		region_explain(&region, -error, 0, &piece, &limits);
 		mrg_last_error(p->ctx, why);
 	}
 	guard_leave(cancel);

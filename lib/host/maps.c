@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -283,24 +282,13 @@ static bool ends_with_vsyscall(const char *buf, size_t len)
 	return len >= size && !memcmp(buf + len - size, name, size);
 }
 
-static void maps_path(char *path, size_t size, pid_t pid)
-{
-	if (pid)
-		snprintf(path, size, "/proc/%d/maps", (int)pid);
-	else
-		snprintf(path, size, "/proc/self/maps");
-}
-
-ssize_t host_maps_count(pid_t pid)
+ssize_t host_maps_count(const char *path)
 {
 	struct host_maps maps;
 	ssize_t lines = 0, got;
 	bool vsyscall = false;
-	char path[32];
-	int ret;
+	int ret = host_maps_open(&maps, path);
 
-	maps_path(path, sizeof(path), pid);
-	ret = host_maps_open(&maps, path);
 	if (ret)
 		return ret;
 	while ((got = read_again(maps.fd, maps.buf, BUFFER_SIZE)) > 0) {
@@ -309,6 +297,21 @@ ssize_t host_maps_count(pid_t pid)
 	}
 	host_maps_close(&maps);
 	return got < 0 ? got : lines - vsyscall;
+}
+
+uint64_t host_maps_page_size(const char *path, uint64_t addr, uint64_t length)
+{
+	struct host_maps_vma vma;
+	struct host_maps maps;
+	uint64_t largest = 0;
+
+	if (host_maps_open(&maps, path))
+		return 0;
+	while (host_maps_next(&maps, &vma) == 1 && vma.start < addr + length)
+		if (vma.end > addr && vma.page_size > largest)
+			largest = vma.page_size;
+	host_maps_close(&maps);
+	return largest;
 }
 
 /* As in linux/fs.h since 6.11: struct procmap_query, PROCMAP_QUERY. */

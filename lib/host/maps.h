@@ -77,8 +77,17 @@ int host_maps_next(struct host_maps *maps, struct host_maps_vma *vma);
  */
 int host_maps_query(int fd, uint64_t addr, struct host_maps_vma *vma);
 
-/** host_maps_count() - lines of /proc/@pid/maps (0 = self) less the vsyscall
- *  page, which is no VMA; -errno of open(2) and read(2) */
-ssize_t host_maps_count(pid_t pid);
+/** host_maps_count() - lines of a maps file less the vsyscall page, which is no
+ *  VMA; -errno of open(2) and read(2) */
+ssize_t host_maps_count(const char *path);
+
+/**
+ * host_maps_page_size() - the largest page of the mappings in a range
+ * @path: of smaps, for which the kernel walks the page tables of all mappings
+ *	before the range: it is dear
+ *
+ * Return: bytes; 0: not known.
+ */
+uint64_t host_maps_page_size(const char *path, uint64_t addr, uint64_t length);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The report on a process's VMAs: one pass over maps or smaps. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,9 @@
 #include <mrguard/host.h>
 #include <mrguard/vma.h>
 
-#include "host/maps.h"
 #include "base/opts.h"
+#include "host/limits.h"
+#include "host/maps.h"
 #include "host/tally.h"
 #include "host/vma_kind.h"
 #include "host/vma_verdict.h"
@@ -34,19 +34,22 @@ struct survey {
 
 int mrg_vma_limit(uint64_t *limit)
 {
-	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-	int fields;
+	return host_vma_limit("/proc", limit);
+}
 
-	if (!file)
-		return -errno;
-	fields = fscanf(file, "%" SCNu64, limit);
-	fclose(file);
-	return fields == 1 ? 0 : -EBADMSG;
+static const char *process_file(pid_t pid, const char *name, char *room, size_t size)
+{
+	if (pid)
+		snprintf(room, size, "/proc/%d/%s", (int)pid, name);
+	else
+		snprintf(room, size, "/proc/self/%s", name);
+	return room;
 }
 
 int mrg_vma_count(struct mrg_dev *dev, pid_t pid, uint64_t *count)
 {
 	struct mrg_vma_counts counts;
+	char room[32];
 	ssize_t lines;
 	int ret;
 
@@ -56,7 +59,7 @@ int mrg_vma_count(struct mrg_dev *dev, pid_t pid, uint64_t *count)
 			*count = counts.map_count;
 		return ret;
 	}
-	lines = host_maps_count(pid);
+	lines = host_maps_count(process_file(pid, "maps", room, sizeof(room)));
 	if (lines < 0)
 		return (int)lines;
 	*count = (uint64_t)lines;
@@ -251,17 +254,12 @@ static int make_from_path(const struct mrg_vma_opts *opts, const char *path,
 
 static const char *source_path(const struct mrg_vma_opts *opts, char *room, size_t size)
 {
-	const char *name = opts->flags & MRG_VMA_NO_SMAPS ? "maps" : "smaps";
-
 	if (opts->smaps)
 		return opts->smaps;
 	if (opts->maps)
 		return opts->maps;
-	if (opts->pid)
-		snprintf(room, size, "/proc/%d/%s", (int)opts->pid, name);
-	else
-		snprintf(room, size, "/proc/self/%s", name);
-	return room;
+	return process_file(opts->pid, opts->flags & MRG_VMA_NO_SMAPS ? "maps" : "smaps", room,
+			    size);
 }
 
 static int take_opts(const struct mrg_vma_opts *from, struct mrg_vma_opts *to)

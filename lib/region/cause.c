@@ -18,7 +18,7 @@
 struct failure {
 	const struct region_request *req;
 	const struct mrg_piece *piece;
-	const struct region_proc *proc;
+	const struct host_limits *limits;
 	size_t index;
 	int code;
 };
@@ -34,22 +34,23 @@ static const char *verb(const struct failure *f)
 
 static bool memlock_hit(const struct failure *f)
 {
-	const struct region_proc *proc = f->proc;
+	const struct host_limits *limits = f->limits;
 
-	return f->req->fd < 0 && f->code == -ENOMEM && proc->known && !proc->may_lock &&
-	       proc->memlock != UINT64_MAX &&
-	       (proc->pinned > proc->memlock || f->piece->length > proc->memlock - proc->pinned);
+	return f->req->fd < 0 && f->code == -ENOMEM && limits->memlock_known && !limits->may_lock &&
+	       limits->memlock != UINT64_MAX &&
+	       (limits->pinned > limits->memlock ||
+		f->piece->length > limits->memlock - limits->pinned);
 }
 
 static bool vmas_hit(const struct failure *f)
 {
-	return f->proc->known && f->proc->vmas + VMAS_PER_MARK > f->proc->vma_limit;
+	return f->limits->vmas_known && f->limits->vmas + VMAS_PER_MARK > f->limits->vma_limit;
 }
 
 bool region_limit_hit(const struct region_request *req, const struct mrg_piece *piece, int code,
-		      const struct region_proc *proc)
+		      const struct host_limits *limits)
 {
-	const struct failure f = { .req = req, .piece = piece, .proc = proc, .code = code };
+	const struct failure f = { .req = req, .piece = piece, .limits = limits, .code = code };
 
 	return memlock_hit(&f) || vmas_hit(&f);
 }
@@ -62,7 +63,7 @@ static int say_memlock(const struct failure *f)
 		"The locked-memory limit is reached: %" PRIu64
 		" bytes are pinned, this MR needs %" PRIu64 " more, and the limit is %" PRIu64
 		". A buffer counts once for each device that it is registered on.",
-		f->proc->pinned, f->piece->length, f->proc->memlock);
+		f->limits->pinned, f->piece->length, f->limits->memlock);
 }
 
 static int say_vmas(const struct failure *f)
@@ -72,7 +73,7 @@ static int say_vmas(const struct failure *f)
 		"Raise vm.max_map_count, or find with `mrguard vma self` what cuts the mappings.",
 		"The VMA limit is reached: the process has %" PRIu64 " of %" PRIu64
 		" (vm.max_map_count).",
-		f->proc->vmas, f->proc->vma_limit);
+		f->limits->vmas, f->limits->vma_limit);
 }
 
 static int say_words(const struct failure *f, const struct explain_refusal *words)
@@ -118,7 +119,7 @@ static bool say_range(const struct failure *f)
 
 static int say_no_memory(const struct failure *f)
 {
-	const struct region_proc *proc = f->proc;
+	const struct host_limits *limits = f->limits;
 	struct explain_refusal words;
 	char ruled_out[128] = "";
 
@@ -128,11 +129,11 @@ static int say_no_memory(const struct failure *f)
 		return say_vmas(f);
 	if (f->req->fd < 0 && say_range(f))
 		return f->code;
-	if (proc->known)
+	if (limits->vmas_known && limits->memlock_known)
 		snprintf(ruled_out, sizeof(ruled_out),
 			 " The cause is neither the locked-memory limit nor the VMA limit (%" PRIu64
 			 " of %" PRIu64 ").",
-			 proc->vmas, proc->vma_limit);
+			 limits->vmas, limits->vma_limit);
 	if (f->req->fd >= 0) {
 		explain_refusal_exporter(f->code, f->req->device->name, &words);
 		return FAIL(f, words.remedy,
@@ -161,7 +162,7 @@ static int say_again(const struct failure *f)
 		"See `mrguard vma self`, and do not repeat the call as it is: libibverbs would take the range for marked.",
 		"The call %s() fails with EAGAIN, as madvise() does where marking pages against fork finds no VMA to spare, but the process has %" PRIu64
 		" of %" PRIu64 ".",
-		verb(f), f->proc->vmas, f->proc->vma_limit);
+		verb(f), f->limits->vmas, f->limits->vma_limit);
 }
 
 static int say_fault(const struct failure *f)
@@ -228,7 +229,7 @@ static int say_invalid(const struct failure *f)
 			"The call %s() fails with EINVAL, although size, page offsets and access are right.",
 			verb(f));
 	}
-	huge = region_huge_page(f->req->ctx->env, start, f->piece->length);
+	huge = region_huge_page(f->req->ctx, start, f->piece->length);
 	if (huge && ((start | f->piece->length) & (huge - 1)))
 		return FAIL(
 			f,
@@ -295,10 +296,10 @@ static void add_first_error(const struct failure *f)
 }
 
 int region_explain(const struct region_request *req, int code, size_t index,
-		   const struct mrg_piece *piece, const struct region_proc *proc)
+		   const struct mrg_piece *piece, const struct host_limits *limits)
 {
 	const struct failure f = {
-		.req = req, .piece = piece, .proc = proc, .index = index, .code = code
+		.req = req, .piece = piece, .limits = limits, .index = index, .code = code
 	};
 
 	explain(&f);

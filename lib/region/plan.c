@@ -5,8 +5,11 @@
  * or on a kernel that is not affected.
  */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "host/maps.h"
 #include "model/model.h"
 #include "region/request.h"
 
@@ -147,6 +150,16 @@ static bool pages_may_join(const struct region_request *req, uint64_t huge_page)
 	       req->device->iommu == MRG_IOMMU_MODE_UNKNOWN;
 }
 
+uint64_t region_huge_page(const struct mrg_ctx *ctx, uint64_t addr, uint64_t length)
+{
+	char path[PATH_MAX];
+	uint64_t size;
+
+	snprintf(path, sizeof(path), "%s/self/smaps", ctx->env->proc);
+	size = host_maps_page_size(path, addr, length);
+	return size > ctx->page_size ? size : 0;
+}
+
 static int plan_host(const struct region_request *req, struct mrg_mr *mr)
 {
 	struct region_decision *d = mr->decision;
@@ -155,7 +168,7 @@ static int plan_host(const struct region_request *req, struct mrg_mr *mr)
 
 	if (ret || mr->count == 1)
 		return ret;
-	huge_page = region_huge_page(req->ctx->env, req->addr, req->length);
+	huge_page = region_huge_page(req->ctx, req->addr, req->length);
 	d->opts.cut_align = huge_page;
 	if (d->opts.walk != MRG_WALK_EXACT && !page_bound_known(&d->opts)) {
 		d->grounds = GROUNDS_HOST_WINDOWS;

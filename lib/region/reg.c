@@ -176,15 +176,15 @@ static int give_up(const struct region_request *req, struct mrg_mr *mr,
 		   const struct mrg_piece *pieces, size_t failed, int code, bool may_shrink)
 {
 	const struct mrg_piece *piece = &pieces[failed];
-	struct region_proc proc = { 0 };
+	struct host_limits limits = { 0 };
 
 	if (code == -ENOMEM || code == -EAGAIN)
-		region_proc_read(req->ctx->env, &proc);
+		host_limits_read(req->ctx->env->proc, "self", &limits);
 	mr->stuck = dereg_all(mr, failed);
 	if (code == -ENOMEM && may_shrink && !mr->stuck && piece->length > SMALL_PIECE &&
-	    !region_limit_hit(req, piece, code, &proc))
+	    !region_limit_hit(req, piece, code, &limits))
 		return 1;
-	return region_explain(req, code, failed, piece, &proc);
+	return region_explain(req, code, failed, piece, &limits);
 }
 
 static int register_pieces(const struct region_request *req, struct mrg_mr *mr, bool may_shrink)

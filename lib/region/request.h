@@ -6,6 +6,7 @@
 #ifndef REGION_REQUEST_H
 #define REGION_REQUEST_H
 
+#include "host/limits.h"
 #include "region/mr.h"
 
 struct region_request {
@@ -43,26 +44,15 @@ void region_layout_cache_add(const struct region_request *req, const struct mrg_
 void region_layout_cache_drop(struct mrg_ctx *ctx);
 
 /*
- * What a failed piece left behind, read before it is undone: the registered
- * pieces still count against the limits.
+ * Whether memlock or the VMA limit, which no smaller piece helps, fits.  @limits
+ * were read before a failed piece is undone: the registered ones still count.
  */
-struct region_proc {
-	uint64_t memlock; /* RLIMIT_MEMLOCK, UINT64_MAX: no limit */
-	uint64_t pinned; /* VmPin: what the kernel holds against it */
-	bool may_lock; /* CAP_IPC_LOCK where the kernel honours it */
-	uint64_t vmas;
-	uint64_t vma_limit;
-	bool known;
-};
-void region_proc_read(const struct region_env *env, struct region_proc *proc);
-
-/* Whether memlock or the VMA limit, which no smaller piece helps, fits. */
 bool region_limit_hit(const struct region_request *req, const struct mrg_piece *piece, int code,
-		      const struct region_proc *proc);
+		      const struct host_limits *limits);
 int region_explain(const struct region_request *req, int code, size_t index,
-		   const struct mrg_piece *piece, const struct region_proc *proc);
+		   const struct mrg_piece *piece, const struct host_limits *limits);
 
-/* Largest page of hugetlb memory in the range, 0 where it is ordinary. */
-uint64_t region_huge_page(const struct region_env *env, uint64_t addr, uint64_t length);
+/* Largest page in the range, 0 where all are ordinary. */
+uint64_t region_huge_page(const struct mrg_ctx *ctx, uint64_t addr, uint64_t length);
 
 #endif
