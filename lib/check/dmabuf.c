@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "explain/explain.h"
 
 #define FD_ANSWERS "registration with fd -1 answers %s"
 
@@ -17,31 +18,14 @@
  */
 static int ask_device(void *arg, char *buf, size_t cap)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *context = NULL;
-	struct ibv_pd *pd = NULL;
-	int rc = -ENODEV;
+	struct ibv_context *device = explain_open_device(arg);
+	int rc, answer;
 
-	if (!list)
+	if (!device)
 		return -errno;
-	for (int i = 0; list[i] && !context; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), arg)) {
-			context = ibv_open_device(list[i]);
-			rc = context ? 0 : -errno;
-		}
-	ibv_free_device_list(list);
-	if (rc)
-		return rc;
-	pd = ibv_alloc_pd(context);
-	if (pd) {
-		errno = 0;
-		ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE);
-		snprintf(buf, cap, "%d", errno);
-		ibv_dealloc_pd(pd);
-	} else {
-		rc = -errno;
-	}
-	ibv_close_device(context);
+	rc = explain_ask_dmabuf(device, &answer);
+	snprintf(buf, cap, "%d", -answer);
+	ibv_close_device(device);
 	return rc;
 }
 

@@ -6,10 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include <mrguard/vma.h>
+
 #include "check/check.h"
 
 #define BUDGET_MS 60 /* of the whole check's 300 ms */
-#define CHUNK 65536
 
 static long now_ms(void)
 {
@@ -29,26 +30,10 @@ struct nearest {
  * on a live host, so that no process's map ends up in a recording. */
 static long count_of(struct mrg_dev *dev, const char *pid)
 {
-	struct mrg_vma_counts counts;
-	char path[64], *text;
-	long lines = 0;
-	size_t n;
-	FILE *f;
+	uint64_t count;
+	int ret = mrg_vma_count(dev, atoi(pid), &count);
 
-	if (dev)
-		return mrg_dev_vma(dev, atoi(pid), 0, 0, &counts) ? -1 : (long)counts.map_count;
-	snprintf(path, sizeof(path), "/proc/%.20s/maps", pid);
-	f = fopen(path, "r");
-	text = malloc(CHUNK);
-	if (!f || !text)
-		lines = -errno;
-	while (lines >= 0 && (n = fread(text, 1, CHUNK, f)) > 0)
-		for (char *at = text; (at = memchr(at, '\n', n - (size_t)(at - text))); at++)
-			lines++;
-	free(text);
-	if (f)
-		fclose(f);
-	return lines;
+	return ret ? ret : (long)count;
 }
 
 static int ask_nearest(void *arg, char *buf, size_t cap)

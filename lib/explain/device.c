@@ -11,16 +11,21 @@
 
 #include "explain/explain.h"
 
-static struct ibv_context *open_device(const char *name)
+struct ibv_context *explain_open_device(const char *name)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *device = NULL;
+	struct ibv_device **list = ibv_get_device_list(NULL), **at = list;
+	struct ibv_context *device;
+	int error = ENODEV;
 
-	for (int i = 0; list && list[i] && !device; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			device = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
+	if (!list)
+		return NULL;
+	while (*at && strcmp(ibv_get_device_name(*at), name))
+		at++;
+	device = *at ? ibv_open_device(*at) : NULL;
+	if (*at && !device)
+		error = errno;
+	ibv_free_device_list(list);
+	errno = error;
 	return device;
 }
 
@@ -76,21 +81,21 @@ static bool count_mrs(const char *device, uint64_t *mrs)
 	return count.found;
 }
 
-static int ask_dmabuf(struct ibv_context *device)
+int explain_ask_dmabuf(struct ibv_context *device, int *answer)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(device);
 	struct ibv_mr *mr;
-	int answer;
 
+	*answer = 0;
 	if (!pd)
-		return 0;
+		return -errno;
 	errno = 0;
 	mr = ibv_reg_dmabuf_mr(pd, 0, (size_t)sysconf(_SC_PAGESIZE), 0, -1, IBV_ACCESS_LOCAL_WRITE);
-	answer = mr ? 0 : -errno;
+	*answer = mr ? 0 : -errno;
 	if (mr)
 		ibv_dereg_mr(mr);
 	ibv_dealloc_pd(pd);
-	return answer;
+	return 0;
 }
 
 void explain_ask_device(struct mrg_explain_opts *opts, int *dmabuf_answer)
@@ -102,7 +107,7 @@ void explain_ask_device(struct mrg_explain_opts *opts, int *dmabuf_answer)
 	*dmabuf_answer = 0;
 	if (!opts->device)
 		return;
-	device = open_device(opts->device);
+	device = explain_open_device(opts->device);
 	if (!device)
 		return;
 	if (!ibv_query_device(device, &attr)) {
@@ -114,6 +119,6 @@ void explain_ask_device(struct mrg_explain_opts *opts, int *dmabuf_answer)
 		}
 	}
 	if (opts->call == MRG_CALL_REG_DMABUF_MR)
-		*dmabuf_answer = ask_dmabuf(device);
+		explain_ask_dmabuf(device, dmabuf_answer);
 	ibv_close_device(device);
 }

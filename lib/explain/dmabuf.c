@@ -12,10 +12,10 @@ static bool no_dmabuf_error(const struct explain_evidence *evidence, int error,
 	bool registers_dmabuf = evidence->opts.call == MRG_CALL_REG_DMABUF_MR;
 
 	if (!registers_dmabuf)
-		explain_say(finding, MRG_IS_NOT, "", "%s takes no DMA-BUF.",
-			    mrg_call_name(evidence->opts.call));
+		explain_rule_out(finding, "%s takes no DMA-BUF.",
+				 mrg_call_name(evidence->opts.call));
 	else if (evidence->opts.error != error)
-		explain_say(finding, MRG_IS_NOT, "", "It gives %s.", strerrorname_np(error));
+		explain_rule_out(finding, "It gives %s.", strerrorname_np(error));
 	return !registers_dmabuf || evidence->opts.error != error;
 }
 
@@ -72,14 +72,13 @@ void explain_dmabuf_support(const struct explain_evidence *evidence, struct mrg_
 	explain_refusal_support(LACK_EITHER, opts->device ? opts->device : "the device",
 				evidence->dmabuf_answer, &words);
 	if (opts->call != MRG_CALL_REG_DMABUF_MR)
-		explain_say(finding, MRG_IS_NOT, "", "%s takes no DMA-BUF.",
-			    mrg_call_name(opts->call));
+		explain_rule_out(finding, "%s takes no DMA-BUF.", mrg_call_name(opts->call));
 	else if (!tells_no_support(opts->error))
-		explain_say(finding, MRG_IS_NOT, "",
-			    "Who lacks DMA-BUF MRs answers EOPNOTSUPP or EPROTONOSUPPORT.");
+		explain_rule_out(finding,
+				 "Who lacks DMA-BUF MRs answers EOPNOTSUPP or EPROTONOSUPPORT.");
 	else if (evidence->dmabuf_answer == -EBADF)
-		explain_say(finding, MRG_IS_NOT, "", "Device %s takes DMA-BUFs: fd -1 gets EBADF.",
-			    opts->device);
+		explain_rule_out(finding, "Device %s takes DMA-BUFs: fd -1 gets EBADF.",
+				 opts->device);
 	else if (evidence->dmabuf_answer)
 		explain_say(finding, MRG_IS, words.remedy, "%s", words.text);
 	else if (opts->error == EPROTONOSUPPORT)
@@ -100,20 +99,19 @@ void explain_exporter(const struct explain_evidence *evidence, struct mrg_findin
 
 	explain_refusal_exporter(-error, opts->device ? opts->device : "the device", &words);
 	if (opts->call != MRG_CALL_REG_DMABUF_MR)
-		explain_say(finding, MRG_IS_NOT, "", "%s takes no DMA-BUF.",
-			    mrg_call_name(opts->call));
+		explain_rule_out(finding, "%s takes no DMA-BUF.", mrg_call_name(opts->call));
 	else if (error == ENOTSUPP)
 		explain_say(finding, MRG_IS, words.remedy, "%s", words.text);
 	else if (tells_no_support(error) && evidence->dmabuf_answer &&
 		 evidence->dmabuf_answer != -EBADF)
-		explain_say(finding, MRG_IS_NOT, "",
-			    "The exporter was not reached: the device takes no DMA-BUFs.");
+		explain_rule_out(finding,
+				 "The exporter was not reached: the device takes no DMA-BUFs.");
 	else if (error == EOPNOTSUPP && evidence->dmabuf_answer != -EBADF)
 		explain_say(finding, MRG_MAY_BE, words.remedy,
 			    "An exporter that does not let the device in can give this as well.");
 	else if (error == EFAULT || error == EINVAL || error == ENOMEM || tells_no_support(error))
 		explain_say(finding, MRG_MAY_BE, words.remedy, "%s", words.text);
 	else
-		explain_say(finding, MRG_IS_NOT, "",
-			    "Exporters give 524, EOPNOTSUPP, EINVAL, EFAULT or ENOMEM.");
+		explain_rule_out(finding,
+				 "Exporters give 524, EOPNOTSUPP, EINVAL, EFAULT or ENOMEM.");
 }

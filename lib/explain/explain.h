@@ -30,6 +30,14 @@ int explain_read_process(const struct mrg_explain_opts *opts, struct explain_pro
  */
 void explain_ask_device(struct mrg_explain_opts *opts, int *dmabuf_answer);
 
+struct ibv_context;
+
+/** explain_open_device() - the RDMA device of that name; NULL with errno: ENODEV ... */
+struct ibv_context *explain_open_device(const char *name);
+/** explain_ask_dmabuf() - register fd -1; @answer: OUT the provider's -errno.
+ *  Return: 0; -errno: there is no protection domain to ask with. */
+int explain_ask_dmabuf(struct ibv_context *device, int *answer);
+
 /* What a cause is weighed by. */
 struct explain_evidence {
 	struct mrg_explain_opts opts;
@@ -42,6 +50,7 @@ struct explain_evidence {
 __attribute__((format(printf, 4, 5))) void explain_say(struct mrg_finding *finding,
 						       enum mrg_likelihood likelihood,
 						       const char *remedy, const char *format, ...);
+#define explain_rule_out(finding, ...) explain_say(finding, MRG_IS_NOT, "", __VA_ARGS__)
 /* Why the range is not known. */
 const char *explain_no_range(const struct explain_evidence *evidence);
 

@@ -30,12 +30,11 @@ void explain_vma_limit(const struct explain_evidence *evidence, struct mrg_findi
 	enum mrg_likelihood likelihood = MRG_IS_NOT;
 
 	if (evidence->opts.error != ENOMEM && evidence->opts.error != EAGAIN) {
-		explain_say(finding, MRG_IS_NOT, "",
-			    "The VMA limit gives ENOMEM, or EAGAIN from madvise.");
+		explain_rule_out(finding, "The VMA limit gives ENOMEM, or EAGAIN from madvise.");
 		return;
 	}
 	if (evidence->opts.call == MRG_CALL_REG_DMABUF_MR) {
-		explain_say(finding, MRG_IS_NOT, "", "Registering a DMA-BUF takes no VMA.");
+		explain_rule_out(finding, "Registering a DMA-BUF takes no VMA.");
 		return;
 	}
 	if (!limits->vmas_known) {
@@ -89,19 +88,19 @@ void explain_memlock(const struct explain_evidence *evidence, struct mrg_finding
 	const struct host_limits *limits = &evidence->process.limits;
 
 	if (evidence->opts.error != ENOMEM)
-		explain_say(finding, MRG_IS_NOT, "", "The locked-memory limit gives ENOMEM.");
+		explain_rule_out(finding, "The locked-memory limit gives ENOMEM.");
 	else if (!pins(evidence))
-		explain_say(finding, MRG_IS_NOT, "", "%s locks no memory.",
-			    mrg_call_name(evidence->opts.call));
+		explain_rule_out(finding, "%s locks no memory.",
+				 mrg_call_name(evidence->opts.call));
 	else if (!limits->memlock_known)
 		explain_say(finding, MRG_NOT_SEEN, memlock_remedy,
 			    "The process's limits cannot be read.");
 	else if (limits->memlock == UINT64_MAX)
-		explain_say(finding, MRG_IS_NOT, "", "The process's locked memory is unlimited.");
+		explain_rule_out(finding, "The process's locked memory is unlimited.");
 	else if (limits->may_lock)
-		explain_say(finding, MRG_IS_NOT, "",
-			    "The process has CAP_IPC_LOCK, so its limit of %s is not applied.",
-			    SIZE(limits->memlock));
+		explain_rule_out(finding,
+				 "The process has CAP_IPC_LOCK, so its limit of %s is not applied.",
+				 SIZE(limits->memlock));
 	else if (evidence->opts.call == MRG_CALL_REG_MR)
 		weigh_range_memory(evidence, finding);
 	else
@@ -125,21 +124,23 @@ void explain_hole(const struct explain_evidence *evidence, struct mrg_finding *f
 
 	explain_refusal_pin(pin, &words);
 	if (!explain_takes_range(evidence))
-		explain_say(finding, MRG_IS_NOT, "", "%s is given no address range of the process.",
-			    mrg_call_name(evidence->opts.call));
+		explain_rule_out(finding, "%s is given no address range of the process.",
+				 mrg_call_name(evidence->opts.call));
 	else if (error != EFAULT && error != ENOMEM)
-		explain_say(finding, MRG_IS_NOT, "",
-			    "A hole gives EFAULT, or ENOMEM where fork protection marks pages.");
+		explain_rule_out(
+			finding,
+			"A hole gives EFAULT, or ENOMEM where fork protection marks pages.");
 	else if (!evidence->process.range_known)
 		explain_say(finding, MRG_NOT_SEEN, mapped_remedy, "%s", explain_no_range(evidence));
 	else if (explain_pin_on_gpu(pin) || !pin->fault || pin->fault == PIN_DEVICE)
-		explain_say(finding, MRG_IS_NOT, "", "%s",
-			    explain_pin_on_gpu(pin) ?
-				    "The range is on a GPU, where it needs no CPU mapping." :
-				    "All of the range is mapped.");
+		explain_rule_out(finding, "%s",
+				 explain_pin_on_gpu(pin) ?
+					 "The range is on a GPU, where it needs no CPU mapping." :
+					 "All of the range is mapped.");
 	else if (pin->fault == PIN_READ_ONLY && error != EFAULT)
-		explain_say(finding, MRG_IS_NOT, "",
-			    "All of the range is mapped; in part read-only, which gives EFAULT.");
+		explain_rule_out(
+			finding,
+			"All of the range is mapped; in part read-only, which gives EFAULT.");
 	else if (pin->fault == PIN_READ_ONLY)
 		explain_say(
 			finding, MRG_MAY_BE, words.remedy,
@@ -165,11 +166,11 @@ void explain_device_memory(const struct explain_evidence *evidence, struct mrg_f
 
 	explain_refusal_pin(pin, &words);
 	if (evidence->opts.call != MRG_CALL_REG_MR)
-		explain_say(finding, MRG_IS_NOT, "", "%s pins no memory by its address.",
-			    mrg_call_name(evidence->opts.call));
+		explain_rule_out(finding, "%s pins no memory by its address.",
+				 mrg_call_name(evidence->opts.call));
 	else if (error != EFAULT && error != EINVAL && error != ENOMEM)
-		explain_say(
-			finding, MRG_IS_NOT, "",
+		explain_rule_out(
+			finding,
 			"Memory of a device gives EFAULT, from a peermem module also EINVAL or ENOMEM.");
 	else if (!evidence->process.range_known)
 		explain_say(finding, MRG_NOT_SEEN,
@@ -186,8 +187,8 @@ void explain_device_memory(const struct explain_evidence *evidence, struct mrg_f
 			pin->peermem == PEERMEM_ABSENT ? "no peermem module is loaded" :
 							 "a peermem module is loaded");
 	else
-		explain_say(
-			finding, MRG_IS_NOT, "", "%s",
+		explain_rule_out(
+			finding, "%s",
 			pin->gpu_driver ?
 				"The range begins in ordinary memory." :
 				"The process has no GPU driver loaded, and the range holds no mapping of a device.");

@@ -34,9 +34,10 @@ static void weigh_length(const struct explain_evidence *evidence, struct mrg_fin
 	uint64_t limit = evidence->opts.max_mr_size, length = evidence->opts.length;
 
 	if (length <= limit)
-		explain_say(finding, MRG_IS_NOT, "",
-			    "The buffer has %s (%s), the device's largest MR %s: it takes 1 MR.",
-			    SIZE(length), NUMBER(length), SIZE(limit));
+		explain_rule_out(
+			finding,
+			"The buffer has %s (%s), the device's largest MR %s: it takes 1 MR.",
+			SIZE(length), NUMBER(length), SIZE(limit));
 	else if (limit_below_huge_page(evidence))
 		explain_say(
 			finding, MRG_IS, limit_remedy,
@@ -57,11 +58,10 @@ void explain_mr_size(const struct explain_evidence *evidence, struct mrg_finding
 	int error = evidence->opts.error;
 
 	if (!registers(evidence))
-		explain_say(finding, MRG_IS_NOT, "", "%s makes no MR.",
-			    mrg_call_name(evidence->opts.call));
+		explain_rule_out(finding, "%s makes no MR.", mrg_call_name(evidence->opts.call));
 	else if (error != ENOMEM && error != EINVAL && error != EIO)
-		explain_say(finding, MRG_IS_NOT, "",
-			    "Drivers refuse too long an MR with EINVAL, ENOMEM or EIO.");
+		explain_rule_out(finding,
+				 "Drivers refuse too long an MR with EINVAL, ENOMEM or EIO.");
 	else if (!limit && evidence->opts.device)
 		explain_say(finding, MRG_NOT_SEEN,
 			    "Take a device that `mrguard info' lists, and run as root.",
@@ -83,10 +83,10 @@ void explain_keys(const struct explain_evidence *evidence, struct mrg_finding *f
 	uint64_t mrs = evidence->opts.mrs, max = evidence->opts.max_mrs;
 
 	if (!registers(evidence))
-		explain_say(finding, MRG_IS_NOT, "", "%s takes no MR key.",
-			    mrg_call_name(evidence->opts.call));
+		explain_rule_out(finding, "%s takes no MR key.",
+				 mrg_call_name(evidence->opts.call));
 	else if (evidence->opts.error != ENOMEM && evidence->opts.error != ENOSPC)
-		explain_say(finding, MRG_IS_NOT, "", "A device without keys gives ENOMEM.");
+		explain_rule_out(finding, "A device without keys gives ENOMEM.");
 	else if (!max)
 		explain_say(finding, MRG_NOT_SEEN, remedy,
 			    "How many MRs the device has, and can have, is not known.");
@@ -125,9 +125,9 @@ static void weigh_huge_range(const struct explain_evidence *evidence, uint64_t h
 			"Whether the range begins and ends at borders of huge pages (%s) is not known: its %s is not given.",
 			SIZE(huge), start ? "length" : "address");
 	else
-		explain_say(finding, MRG_IS_NOT, "",
-			    "The range begins and ends at borders of its huge pages (%s).",
-			    SIZE(huge));
+		explain_rule_out(finding,
+				 "The range begins and ends at borders of its huge pages (%s).",
+				 SIZE(huge));
 }
 
 void explain_huge_page(const struct explain_evidence *evidence, struct mrg_finding *finding)
@@ -135,15 +135,14 @@ void explain_huge_page(const struct explain_evidence *evidence, struct mrg_findi
 	uint64_t huge = huge_page(evidence);
 
 	if (!explain_takes_range(evidence))
-		explain_say(finding, MRG_IS_NOT, "", "%s marks no pages.",
-			    mrg_call_name(evidence->opts.call));
+		explain_rule_out(finding, "%s marks no pages.", mrg_call_name(evidence->opts.call));
 	else if (evidence->opts.error != EINVAL)
-		explain_say(finding, MRG_IS_NOT, "", "A cut huge page gives EINVAL.");
+		explain_rule_out(finding, "A cut huge page gives EINVAL.");
 	else if (!evidence->process.range_known && !huge)
 		explain_say(finding, MRG_NOT_SEEN, "Give address and length.", "%s",
 			    explain_no_range(evidence));
 	else if (!huge)
-		explain_say(finding, MRG_IS_NOT, "", "The range holds no huge pages.");
+		explain_rule_out(finding, "The range holds no huge pages.");
 	else
 		weigh_huge_range(evidence, huge, finding);
 }

@@ -9,20 +9,20 @@
 #include <unistd.h>
 
 #include "gpu/driver.h"
+#include "host/files.h"
 
 #define VENDOR_NVIDIA 0x10de
 #define VENDOR_AMD 0x1002
 
-static void yes(struct mrg_gpu_cap *cap)
+static void set(struct mrg_gpu_cap *cap, bool yes, const char *why_not)
 {
-	cap->yes = true;
-	cap->why[0] = '\0';
+	cap->yes = yes;
+	snprintf(cap->why, sizeof(cap->why), "%s", yes ? "" : why_not);
 }
 
 static void no(struct mrg_gpu_cap *cap, const char *why)
 {
-	cap->yes = false;
-	snprintf(cap->why, sizeof(cap->why), "%s", why);
+	set(cap, false, why);
 }
 
 static void all_no(struct mrg_gpu_device *d, const char *why)
@@ -34,41 +34,17 @@ static void all_no(struct mrg_gpu_device *d, const char *why)
 	no(&d->coherent, why);
 }
 
-static void read_first_line(const char *path, char *line, size_t size)
-{
-	FILE *file = fopen(path, "re");
-
-	line[0] = '\0';
-	if (!file)
-		return;
-	if (!fgets(line, (int)size, file))
-		line[0] = '\0';
-	line[strcspn(line, "\n")] = '\0';
-	fclose(file);
-}
-
 static unsigned int read_hex(const struct mrg_gpu *gpu, const char *pci, const char *file)
 {
-	char path[480], line[32];
+	char line[32];
 
-	snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/%s", gpu->sysfs, pci, file);
-	read_first_line(path, line, sizeof(line));
+	host_first_line(line, sizeof(line), "%s/bus/pci/devices/%s/%s", gpu->sysfs, pci, file);
 	return (unsigned int)strtoul(line, NULL, 16);
 }
 
 static void read_driver(const struct mrg_gpu *gpu, const char *pci, char *driver, size_t size)
 {
-	char path[480], target[256];
-	const char *name;
-	ssize_t length;
-
-	snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/driver", gpu->sysfs, pci);
-	length = readlink(path, target, sizeof(target) - 1);
-	if (length < 0)
-		return;
-	target[length] = '\0';
-	name = strrchr(target, '/');
-	snprintf(driver, size, "%.*s", (int)size - 1, name ? name + 1 : target);
+	host_link_name(driver, size, "%s/bus/pci/devices/%s/driver", gpu->sysfs, pci);
 }
 
 /* ---- CUDA ---- */
@@ -78,22 +54,19 @@ bool gpu_open_modules(void)
 {
 	char line[256];
 
-	read_first_line("/proc/driver/nvidia/version", line, sizeof(line));
+	host_first_line(line, sizeof(line), "/proc/driver/nvidia/version");
 	return strstr(line, "Open Kernel Module");
 }
 
 static void judge_dmabuf(const struct gpu_driver *driver, int ordinal, struct mrg_gpu_cap *cap)
 {
-	if (!driver->c.dmabuf) {
+	if (!driver->c.dmabuf)
 		no(cap, "The driver is older than CUDA 11.7.");
-	} else if (gpu_cuda_attribute(driver, ordinal, CUDA_DEV_DMABUF)) {
-		yes(cap);
-	} else {
-		no(cap,
-		   gpu_open_modules() ?
-			   "The GPU has no GPUDirect RDMA." :
-			   "The kernel modules are NVIDIA's proprietary ones, and only the open ones export DMA-BUFs.");
-	}
+	else
+		set(cap, gpu_cuda_attribute(driver, ordinal, CUDA_DEV_DMABUF),
+		    gpu_open_modules() ?
+			    "The GPU has no GPUDirect RDMA." :
+			    "The kernel modules are NVIDIA's proprietary ones, and only the open ones export DMA-BUFs.");
 }
 
 /* The attribute tells of the hardware; without a channel's node every fabric
@@ -120,26 +93,17 @@ static void judge_cuda(struct mrg_gpu *gpu, const struct gpu_driver *driver,
 		       struct mrg_gpu_device *d)
 {
 	judge_dmabuf(driver, d->ordinal, &d->dmabuf);
-	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_VMM_RDMA))
-		yes(&d->vmm_rdma);
-	else
-		no(&d->vmm_rdma,
-		   "The driver does not support RDMA to VMM memory on this GPU: use cudaMalloc().");
-	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_POSIX_FD))
-		yes(&d->share_fd);
-	else
-		no(&d->share_fd, "The driver gives no file descriptors for VMM memory.");
+	set(&d->vmm_rdma, gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_VMM_RDMA),
+	    "The driver does not support RDMA to VMM memory on this GPU: use cudaMalloc().");
+	set(&d->share_fd, gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_POSIX_FD),
+	    "The driver gives no file descriptors for VMM memory.");
 	if (!gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_FABRIC))
 		no(&d->fabric, "The GPU has no fabric handles.");
-	else if (!has_imex_channel(gpu))
-		no(&d->fabric,
-		   "No IMEX channel is open to this process (/dev/nvidia-caps-imex-channels/channel*).");
 	else
-		yes(&d->fabric);
-	if (gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_HOST_PAGE_TABLES))
-		yes(&d->coherent);
-	else
-		no(&d->coherent, "The CPU and the GPU have separate page tables.");
+		set(&d->fabric, has_imex_channel(gpu),
+		    "No IMEX channel is open to this process (/dev/nvidia-caps-imex-channels/channel*).");
+	set(&d->coherent, gpu_cuda_attribute(driver, d->ordinal, CUDA_DEV_HOST_PAGE_TABLES),
+	    "The CPU and the GPU have separate page tables.");
 }
 
 /* ---- HIP ---- */
@@ -148,12 +112,11 @@ static void judge_hip(const struct gpu_driver *driver, struct mrg_gpu_device *d)
 {
 	if (!driver->c.dmabuf && !driver->hsa.export_dmabuf)
 		no(&d->dmabuf, "This ROCm release has no call that exports a DMA-BUF.");
-	else if (!gpu_hip_dmabuf(driver))
-		no(&d->dmabuf, "The amdgpu driver's KFD interface is older than 1.12.");
 	else
-		yes(&d->dmabuf);
-	yes(&d->vmm_rdma);
-	yes(&d->share_fd);
+		set(&d->dmabuf, gpu_hip_dmabuf(driver),
+		    "The amdgpu driver's KFD interface is older than 1.12.");
+	set(&d->vmm_rdma, true, "");
+	set(&d->share_fd, true, "");
 	no(&d->fabric, "AMD GPUs have no fabric handles.");
 	no(&d->coherent, "HIP does not report it.");
 }
@@ -162,9 +125,8 @@ static void judge_hip(const struct gpu_driver *driver, struct mrg_gpu_device *d)
 
 static struct mrg_gpu_device *add(struct mrg_gpu_list *list)
 {
-	struct mrg_gpu_device *more;
+	struct mrg_gpu_device *more = realloc(list->devices, (list->count + 1) * sizeof(*more));
 
-	more = realloc(list->devices, (list->count + 1) * sizeof(*more));
 	if (!more)
 		return NULL;
 	list->devices = more;
@@ -204,14 +166,6 @@ static int add_device(struct mrg_gpu *gpu, const struct gpu_driver *driver, int 
 	return 0;
 }
 
-static void kernel_version(enum gpu_vendor vendor, char *out, size_t size)
-{
-	const char *path = vendor == GPU_CUDA ? "/sys/module/nvidia/version" :
-						"/sys/module/amdgpu/version";
-
-	read_first_line(path, out, size);
-}
-
 static int add_runtime(struct mrg_gpu *gpu, enum gpu_vendor vendor, struct mrg_gpu_list *list)
 {
 	struct mrg_gpu_runtime *runtime = &list->runtimes[vendor];
@@ -220,7 +174,8 @@ static int add_runtime(struct mrg_gpu *gpu, enum gpu_vendor vendor, struct mrg_g
 	int count = 0, ret = 0;
 
 	strcpy(runtime->vendor, gpu_vendor_name(vendor));
-	kernel_version(vendor, runtime->kernel, sizeof(runtime->kernel));
+	host_first_line(runtime->kernel, sizeof(runtime->kernel), "/sys/module/%s/version",
+			vendor == GPU_CUDA ? "nvidia" : "amdgpu");
 	runtime->usable = !gpu_start(gpu, vendor, &driver);
 	runtime->version = gpu->drivers[vendor].version;
 	if (!runtime->usable) {

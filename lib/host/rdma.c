@@ -10,6 +10,8 @@
 
 #include <mrguard/host.h>
 
+#include "host/files.h"
+
 #define DEFAULT_SYSFS "/sys"
 
 static bool valid_name(const char *name)
@@ -25,34 +27,6 @@ static void copy_name(char *out, size_t size, const char *name)
 
 	memcpy(out, name, len);
 	out[len] = '\0';
-}
-
-/* Copies the last part of the link @path to @out, "" where there is none. */
-static void link_name(const char *path, char *out, size_t size)
-{
-	char target[PATH_MAX];
-	ssize_t len = readlink(path, target, sizeof(target) - 1);
-	const char *last;
-
-	out[0] = '\0';
-	if (len <= 0)
-		return;
-	target[len] = '\0';
-	last = strrchr(target, '/');
-	copy_name(out, size, last ? last + 1 : target);
-}
-
-static void first_word(const char *path, char *out, size_t size)
-{
-	FILE *file = fopen(path, "re");
-
-	out[0] = '\0';
-	if (!file)
-		return;
-	if (!fgets(out, (int)size, file))
-		out[0] = '\0';
-	out[strcspn(out, " \n")] = '\0';
-	fclose(file);
 }
 
 static void first_entry(const char *path, char *out, size_t size)
@@ -116,17 +90,15 @@ static int parse_pci(const char *text, struct mrg_pci_addr *pci)
 static bool pci_above(const char *device_dir, struct mrg_pci_addr *pci, char *driver,
 		      size_t driver_size)
 {
-	char dir[PATH_MAX], path[PATH_MAX + 16], subsystem[32];
+	char dir[PATH_MAX], subsystem[32];
 	char *slash;
 
 	if (!realpath(device_dir, dir))
 		return false;
 	while ((slash = strrchr(dir, '/'))) {
-		snprintf(path, sizeof(path), "%s/subsystem", dir);
-		link_name(path, subsystem, sizeof(subsystem));
+		host_link_name(subsystem, sizeof(subsystem), "%s/subsystem", dir);
 		if (!strcmp(subsystem, "pci") && !parse_pci(slash + 1, pci)) {
-			snprintf(path, sizeof(path), "%s/driver", dir);
-			link_name(path, driver, driver_size);
+			host_link_name(driver, driver_size, "%s/driver", dir);
 			return true;
 		}
 		*slash = '\0';
@@ -143,12 +115,9 @@ static void find_netdev(const char *dir, char *out, size_t size)
 	static const char *const files[] = { "ports/1/gid_attrs/ndevs/0", "parent" };
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
-		first_word(path, out, size);
-		if (out[0])
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (host_first_line(out, size, "%s/%s", dir, files[i]) && out[0])
 			return;
-	}
 	snprintf(path, sizeof(path), "%s/device/net", dir);
 	first_entry(path, out, size);
 }
@@ -162,10 +131,8 @@ static void read_device(const char *sysfs, const char *name, struct mrg_rdma_dev
 	snprintf(dir, sizeof(dir), "%s/class/infiniband/%s", sysfs, name);
 	snprintf(path, sizeof(path), "%s/device", dir);
 	dev->has_pci = pci_above(path, &dev->pci, dev->driver, sizeof(dev->driver));
-	if (!dev->has_pci) {
-		snprintf(path, sizeof(path), "%s/device/driver", dir);
-		link_name(path, dev->driver, sizeof(dev->driver));
-	}
+	if (!dev->has_pci)
+		host_link_name(dev->driver, sizeof(dev->driver), "%s/device/driver", dir);
 	find_netdev(dir, dev->netdev, sizeof(dev->netdev));
 }
 

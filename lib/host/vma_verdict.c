@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a report on VMAs means, in a sentence, and what to do. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,13 +43,18 @@ static enum mrg_vma_state state_of(const struct mrg_vma_report *report)
 	return used >= HIGH_PERCENT ? MRG_VMA_HIGH : MRG_VMA_FAR;
 }
 
-/* "60,123 of 65,530 VMAs (91%)" */
-static int describe_count(const struct mrg_vma_report *report, char *out, size_t size)
+/* Adds to the verdict; @remedy NULL: the one that is there stays. */
+__attribute__((format(printf, 3, 4))) static void say(struct mrg_vma_report *report,
+						      const char *remedy, const char *format, ...)
 {
-	if (!report->limit)
-		return snprintf(out, size, "%s VMAs", GROUPED(report->count));
-	return snprintf(out, size, "%s of %s VMAs (%u%%)", GROUPED(report->count),
-			GROUPED(report->limit), percent(report));
+	size_t used = strlen(report->verdict);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(report->verdict + used, sizeof(report->verdict) - used, format, args);
+	va_end(args);
+	if (remedy)
+		snprintf(report->remedy, sizeof(report->remedy), "%s", remedy);
 }
 
 static const struct mrg_vma_family *top_family(const struct mrg_vma_report *report,
@@ -60,61 +66,18 @@ static const struct mrg_vma_family *top_family(const struct mrg_vma_report *repo
 	return NULL;
 }
 
-static void blame_kind(struct mrg_vma_report *report, char *out, size_t size)
+static void blame_kind(struct mrg_vma_report *report)
 {
 	const struct mrg_vma_kind *kind = report->kinds;
 	const struct mrg_vma_family *family = top_family(report, kind->kind);
-	int len = snprintf(out, size, ": fork protection is not the cause. Most are %.80s: %s",
-			   kind->kind, GROUPED(kind->count));
 
-	if (family && family->count > 1 && len > 0 && (size_t)len < size)
-		snprintf(out + len, size - (size_t)len, ", of these %s of exactly %s bytes",
-			 GROUPED(family->count), GROUPED(family->length));
-	snprintf(
-		report->remedy, sizeof(report->remedy),
-		"Find what maps them (the exact size tells), and have it map fewer, larger pieces or unmap them; raising vm.max_map_count buys time.");
-}
-
-static void blame_cut_pieces(struct mrg_vma_report *report, char *out, size_t size)
-{
-	snprintf(
-		out, size,
-		": %s pieces were cut apart, as fork protection does it, and written afterwards: they never merge again",
-		GROUPED(report->stuck_anon));
-	snprintf(
-		report->remedy, sizeof(report->remedy),
-		"Register through mrg_reg(3), which writes one byte of fresh memory first, or from a pool (mrg_pool(3)). Pieces that are there go when their memory is unmapped.");
-}
-
-static void blame_marks(struct mrg_vma_report *report, char *out, size_t size)
-{
-	snprintf(
-		out, size,
-		": fork protection is the cause. %s are VM_DONTCOPY, and %s were cut off beside them",
-		GROUPED(report->dontcopy), GROUPED(report->joinable));
-	snprintf(
-		report->remedy, sizeof(report->remedy),
-		"Where `rdma system show` says copy-on-fork on, do not call ibv_fork_init() and unset RDMAV_FORK_SAFE; else register fewer, larger pieces or from a pool (mrg_pool(3)).");
-}
-
-static void suspect_marks(struct mrg_vma_report *report, char *out, size_t size)
-{
-	snprintf(
-		out, size,
-		": %s lie beside one that looks the same, as fork protection leaves them; maps alone cannot tell",
-		GROUPED(report->alike));
-	snprintf(report->remedy, sizeof(report->remedy),
-		 "Look at smaps too: its flags tell whether they are VM_DONTCOPY.");
-}
-
-static void say_far(struct mrg_vma_report *report, char *out, size_t size)
-{
-	snprintf(out, size, "%s",
-		 report->limit ? ": the limit is not near" :
-				 "; the limit they ran under is not known");
-	snprintf(
-		report->remedy, sizeof(report->remedy),
-		"If a call failed all the same, look elsewhere: `mrguard explain` tells memlock, device keys, holes and huge-page borders apart.");
+	say(report,
+	    "Find what maps them (the exact size tells), and have it map fewer, larger pieces or unmap them; raising vm.max_map_count buys time.",
+	    ": fork protection is not the cause. Most are %.80s: %s", kind->kind,
+	    GROUPED(kind->count));
+	if (family && family->count > 1)
+		say(report, NULL, ", of these %s of exactly %s bytes", GROUPED(family->count),
+		    GROUPED(family->length));
 }
 
 static bool mostly_fork(const struct mrg_vma_report *report)
@@ -122,33 +85,46 @@ static bool mostly_fork(const struct mrg_vma_report *report)
 	return report->fork_pieces * 2 >= report->count;
 }
 
-static void blame(struct mrg_vma_report *report, char *out, size_t size)
+static void blame(struct mrg_vma_report *report)
 {
 	if (!mostly_fork(report))
-		blame_kind(report, out, size);
+		blame_kind(report);
 	else if (!report->flags_known)
-		suspect_marks(report, out, size);
+		say(report, "Look at smaps too: its flags tell whether they are VM_DONTCOPY.",
+		    ": %s lie beside one that looks the same, as fork protection leaves them; maps alone cannot tell",
+		    GROUPED(report->alike));
 	else if (report->stuck_anon > report->joinable)
-		blame_cut_pieces(report, out, size);
+		say(report,
+		    "Register through mrg_reg(3), which writes one byte of fresh memory first, or from a pool (mrg_pool(3)). Pieces that are there go when their memory is unmapped.",
+		    ": %s pieces were cut apart, as fork protection does it, and written afterwards: they never merge again",
+		    GROUPED(report->stuck_anon));
 	else
-		blame_marks(report, out, size);
+		say(report,
+		    "Where `rdma system show` says copy-on-fork on, do not call ibv_fork_init() and unset RDMAV_FORK_SAFE; else register fewer, larger pieces or from a pool (mrg_pool(3)).",
+		    ": fork protection is the cause. %s are VM_DONTCOPY, and %s were cut off beside them",
+		    GROUPED(report->dontcopy), GROUPED(report->joinable));
 }
 
+/* "60,123 of 65,530 VMAs (91%): ..." */
 void host_vma_judge(struct mrg_vma_report *report)
 {
-	int len = describe_count(report, report->verdict, sizeof(report->verdict));
-	char *rest = report->verdict + len;
-	size_t room = sizeof(report->verdict) - (size_t)len;
-
 	report->state = state_of(report);
 	/* Each such pair is one VMA that would not be there without the cut. */
 	report->fork_pieces = report->flags_known ? report->joinable + report->stuck_anon :
 						    report->alike;
-	if (report->state == MRG_VMA_FAR || !report->nkinds)
-		say_far(report, rest, room);
+	if (report->limit)
+		say(report, NULL, "%s of %s VMAs (%u%%)", GROUPED(report->count),
+		    GROUPED(report->limit), percent(report));
 	else
-		blame(report, rest, room);
-	snprintf(rest + strlen(rest), room - strlen(rest), ".");
+		say(report, NULL, "%s VMAs", GROUPED(report->count));
+	if (report->state == MRG_VMA_FAR || !report->nkinds)
+		say(report,
+		    "If a call failed all the same, look elsewhere: `mrguard explain` tells memlock, device keys, holes and huge-page borders apart.",
+		    report->limit ? ": the limit is not near" :
+				    "; the limit they ran under is not known");
+	else
+		blame(report);
+	say(report, NULL, ".");
 }
 
 const char *mrg_vma_state_name(enum mrg_vma_state state)

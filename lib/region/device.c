@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "host/files.h"
 #include "region/context.h"
 
 /*
@@ -32,41 +33,20 @@ static const struct {
 	{ "hns3", "hns_roce_hw_v2", 31 },
 };
 
-static bool read_word(const char *path, char *word, size_t size)
-{
-	FILE *file = fopen(path, "re");
-	bool ok;
-
-	if (!file)
-		return false;
-	ok = fgets(word, (int)size, file) != NULL;
-	fclose(file);
-	if (ok)
-		word[strcspn(word, " \n")] = '\0';
-	return ok;
-}
-
 /* A module's taint holds 'O' where it was built outside the kernel's tree. */
 static bool module_in_tree(const struct region_env *env, const char *module)
 {
-	char path[PATH_MAX], taint[16];
+	char taint[16];
 
-	snprintf(path, sizeof(path), "%s/module/%s/taint", env->sys, module);
-	return read_word(path, taint, sizeof(taint)) && !strchr(taint, 'O');
+	return host_first_line(taint, sizeof(taint), "%s/module/%s/taint", env->sys, module) &&
+	       !strchr(taint, 'O');
 }
 
 static uint32_t bound_by_driver(const struct region_env *env, const char *dir)
 {
-	char path[PATH_MAX + 16], target[PATH_MAX];
-	const char *driver;
-	ssize_t len;
+	char driver[64];
 
-	snprintf(path, sizeof(path), "%s/driver", dir);
-	len = readlink(path, target, sizeof(target) - 1);
-	if (len <= 0)
-		return 0;
-	target[len] = '\0';
-	driver = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
+	host_link_name(driver, sizeof(driver), "%s/driver", dir);
 	for (size_t i = 0; i < sizeof(known_bounds) / sizeof(known_bounds[0]); i++)
 		if (!strcmp(driver, known_bounds[i].pci_driver) &&
 		    module_in_tree(env, known_bounds[i].rdma_module) &&
@@ -86,8 +66,7 @@ static enum mrg_iommu iommu_of(const char *dir)
 	snprintf(path, sizeof(path), "%s/iommu_group", dir);
 	if (access(path, F_OK))
 		return MRG_IOMMU_MODE_NONE;
-	snprintf(path, sizeof(path), "%s/iommu_group/type", dir);
-	if (!read_word(path, type, sizeof(type)))
+	if (!host_first_line(type, sizeof(type), "%s/iommu_group/type", dir))
 		return MRG_IOMMU_MODE_UNKNOWN;
 	if (!strcmp(type, "identity"))
 		return MRG_IOMMU_MODE_IDENTITY;

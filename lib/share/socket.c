@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/files.h"
 #include "share/socket.h"
 
 #define BACKLOG 64
@@ -217,24 +217,11 @@ uint64_t share_netns(void)
 /* "f81d4fae-7dec-11d0-a765-00a0c91e6bf6" */
 void share_boot_id(uint8_t id[16])
 {
-	char text[40] = "";
-	size_t digits = 0;
-	FILE *file;
+	const uint8_t *end = id + 16;
+	char text[40];
 
 	memset(id, 0, 16);
-	file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	if (!file)
-		return;
-	if (!fgets(text, sizeof(text), file))
-		text[0] = '\0';
-	fclose(file);
-	for (char *p = text; *p && digits < 32; p++) {
-		unsigned int value;
-
-		if (!isxdigit((unsigned char)*p))
-			continue;
-		value = (unsigned int)(*p <= '9' ? *p - '0' : (*p | 32) - 'a' + 10);
-		id[digits / 2] |= (uint8_t)(digits % 2 ? value : value << 4);
-		digits++;
-	}
+	host_first_line(text, sizeof(text), "/proc/sys/kernel/random/boot_id");
+	for (const char *at = text; id < end && sscanf(at, "%2hhx", id) == 1; id++)
+		at += at[2] == '-' ? 3 : 2;
 }
