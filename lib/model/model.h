@@ -17,6 +17,8 @@
 #define MODEL_WIDE_SHIFT 32
 /* The largest page that every walk handles. */
 #define MODEL_WINDOW (1ULL << 31)
+/* The largest page that mrguard_cap.ko leaves. */
+#define MODEL_CAP_SHIFT 31
 /* A bit below 32 in which iova and DMA address differ keeps pages narrow. */
 #define MODEL_LOW32 0xffffffffULL
 /* A device whose limit is not known takes at least 2 GiB pages. */
@@ -68,6 +70,14 @@ static inline uint64_t model_mr_pgoff(const struct model_mr *mr)
 static inline uint64_t model_pages_up_to(uint32_t limit)
 {
 	return (~0ULL >> (MRG_MAX_PAGE_SHIFT - limit)) & ~((1ULL << MRG_MIN_PAGE_SHIFT) - 1);
+}
+
+/* mrguard_cap.ko: the larger sizes go, unless no other is left. */
+static inline uint64_t model_cap(uint64_t pgsz_bitmap)
+{
+	uint64_t small = pgsz_bitmap & ((2ULL << MODEL_CAP_SHIFT) - 1);
+
+	return small ? small : pgsz_bitmap;
 }
 
 /* Walks of kernels before 486055f5e09d see entries, later ones see runs. */

@@ -9,7 +9,7 @@
 
 /* Addresses seen, that the MR need not get. */
 #define NOT_THE_MRS (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES)
-#define ALL_FLAGS (MRG_PLAN_IOVA_FREE | NOT_THE_MRS)
+#define ALL_FLAGS (MRG_PLAN_IOVA_FREE | NOT_THE_MRS | MRG_PLAN_CAPPED)
 /* No host has larger pages, and windows are made of whole ones. */
 #define MAX_PAGE_SIZE (1ULL << 30)
 

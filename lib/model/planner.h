@@ -80,13 +80,24 @@ static inline bool model_limit_known(const struct model_planner *p)
 	return p->opts.max_page_shift != 0;
 }
 
+/* The cap changes nothing for a device that takes no page above it. */
+static inline bool model_cap_matters(const struct model_planner *p)
+{
+	return p->opts.flags & MRG_PLAN_CAPPED &&
+	       (!model_limit_known(p) || p->opts.max_page_shift > MODEL_CAP_SHIFT);
+}
+
 static inline uint32_t model_highest_limit(const struct model_planner *p)
 {
+	if (model_cap_matters(p))
+		return MODEL_CAP_SHIFT;
 	return model_limit_known(p) ? p->opts.max_page_shift : MRG_MAX_PAGE_SHIFT;
 }
 
 static inline uint32_t model_lowest_limit(const struct model_planner *p)
 {
+	if (model_cap_matters(p))
+		return MODEL_CAP_SHIFT;
 	return model_limit_known(p) ? p->opts.max_page_shift : MODEL_MIN_LIMIT;
 }
 

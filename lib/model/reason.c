@@ -53,6 +53,11 @@ static void explain_blind(struct model_planner *p)
 			p->plan,
 			"One MR is safe whatever its addresses (%s): this kernel's walk is exact.",
 			why);
+	else if (p->safety == MRG_ANY_PIECE && model_cap_matters(p))
+		model_say(
+			p->plan,
+			"One MR is safe whatever its addresses (%s): the cap keeps this kernel from picking a page above 2 GiB.",
+			why);
 	else if (p->safety == MRG_ANY_PIECE)
 		model_say(
 			p->plan,
@@ -103,7 +108,9 @@ static void explain_assumptions(struct model_planner *p)
 		model_say(
 			p->plan,
 			"Assumed, since this kernel's walk is not known: it truncates block offsets to 32 bits.");
-	if (model_limit_known(p) || !p->layout_known)
+	if (model_cap_matters(p) && p->layout_known)
+		model_say(p->plan, "The cap keeps this kernel from picking a page above 2 GiB.");
+	if (model_limit_known(p) || !p->layout_known || model_cap_matters(p))
 		return;
 	if (p->limit_matters)
 		model_say(

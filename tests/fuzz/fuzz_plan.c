@@ -54,7 +54,7 @@ static void take_opts(struct input_bytes *in, struct mrg_plan_opts *o)
 
 	*o = (struct mrg_plan_opts){
 		.size = sizeof(*o),
-		.flags = take(in) & 7,
+		.flags = take(in) & 15,
 		.walk = take(in) % 6,
 		.strategy = take(in) % 3,
 		.page_size = known & 1 ? 65536 : 4096,

@@ -65,6 +65,17 @@ static inline unsigned int naive_bits_per(uint64_t x)
 	return bits ? bits : 1;
 }
 
+/* before_pick() of kmod/cap.c */
+static inline uint64_t naive_cap(uint64_t bitmap)
+{
+	uint64_t small = 0;
+	unsigned int shift;
+
+	for (shift = 0; shift <= 31; shift++)
+		small |= bitmap & (1ULL << shift);
+	return small ? small : bitmap;
+}
+
 /* ib_umem_find_best_pgsz(); @runs: as of 486055f5e09d, else as before */
 static inline uint64_t naive_pick(const struct naive_umem *umem, uint64_t bitmap, bool runs)
 {

@@ -464,6 +464,77 @@ static void rebasing_without_addresses_falls_back_to_split_and_says_so(void **st
 	check_reason("Not rebased: the DMA addresses are not known");
 }
 
+/* ---- the cap ------------------------------------------------------------------ */
+
+static void under_the_cap_one_mr_is_enough_for_any_addresses(void **state)
+{
+	struct mrg_sg run = { 0x100000000, 12 * GiB };
+	struct mrg_plan_opts opts = { .iova = 0x700000000000, .walk = MRG_WALK_TRUNCATING };
+
+	(void)state;
+	make(&run, 1, opts);
+	check_single(MRG_WRAPS, 32, 3, 2, 4 * GiB, 4 * GiB);
+	check_pieces(MRG_STRATEGY_SPLIT, 6, 2 * GiB);
+	opts.flags = MRG_PLAN_CAPPED;
+	make(&run, 1, opts);
+	check_safe(31, 6);
+	check_pieces(MRG_STRATEGY_NONE, 1, 12 * GiB);
+	check_reason("The cap keeps this kernel from picking a page above 2 GiB");
+	opts.flags |= MRG_PLAN_IOVA_FREE | MRG_PLAN_TRANSLATED;
+	make(&run, 1, opts);
+	check_safe(0, 0);
+	check_pieces(MRG_STRATEGY_NONE, 1, 12 * GiB);
+	check_reason("the cap keeps this kernel");
+	opts.flags = MRG_PLAN_CAPPED;
+	opts.length = 12 * GiB;
+	make(NULL, 0, opts);
+	check_safe(0, 0);
+	check_pieces(MRG_STRATEGY_NONE, 1, 12 * GiB);
+}
+
+static void the_cap_is_not_named_where_the_device_has_no_larger_page(void **state)
+{
+	struct mrg_sg run = { 0x100000000, 12 * GiB };
+
+	(void)state;
+	make(&run, 1,
+	     (struct mrg_plan_opts){
+		     .iova = 0x700000000000, .max_page_shift = 30, .flags = MRG_PLAN_CAPPED });
+	check_safe(30, 12);
+	assert_null(strstr(mrg_plan_reason(plan), "cap"));
+}
+
+static void under_the_cap_the_device_s_largest_mr_still_cuts(void **state)
+{
+	struct mrg_sg run = { 0x100000000, 12 * GiB };
+
+	(void)state;
+	make(&run, 1,
+	     (struct mrg_plan_opts){ .iova = 0x700000000000,
+				     .max_mr_size = 8 * GiB,
+				     .flags = MRG_PLAN_CAPPED | MRG_PLAN_IOVA_FREE });
+	check_pieces(MRG_STRATEGY_SPLIT, 2, 8 * GiB);
+	check_reason("MRs of at most 0x200000000 bytes");
+}
+
+/* It hangs on an entry of nearly 4 GiB, in small pages too. */
+static void the_cap_does_not_free_the_narrow_walk_from_its_windows(void **state)
+{
+	struct mrg_sg long_entry = { 0x100000000, 0xfffff000 };
+	struct mrg_plan_opts opts = { .iova = 0x700000000000,
+				      .walk = MRG_WALK_PER_ENTRY_NARROW,
+				      .flags = MRG_PLAN_CAPPED };
+
+	(void)state;
+	make(&long_entry, 1, opts);
+	assert_int_equal(mrg_plan_single(plan)->verdict, MRG_HANGS);
+	check_pieces(MRG_STRATEGY_SPLIT, 2, 2 * GiB);
+	opts.length = 12 * GiB;
+	make(NULL, 0, opts);
+	check_single(MRG_VERDICT_UNKNOWN, 0, 0, 0, MRG_NO_OFFSET, 0);
+	check_pieces(MRG_STRATEGY_SPLIT, 6, 2 * GiB);
+}
+
 static void an_iova_that_cannot_move_up_is_split(void **state)
 {
 	/* The range ends where addresses do; bit 31 can only be set. */
@@ -659,7 +730,7 @@ static void malformed_requests_are_einval_and_write_nothing(void **state)
 	(void)state;
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ 0 }), 0);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .cut_align = 16 }), 0);
-	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .flags = 8 }), -EINVAL);
+	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .flags = 16 }), -EINVAL);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .walk = 6 }), -EINVAL);
 	assert_int_equal(try(&good, 1, (struct mrg_plan_opts){ .strategy = MRG_STRATEGY_NONE }),
 			 -EINVAL);
@@ -740,6 +811,10 @@ int main(void)
 		TEST(addresses_behind_a_translating_iommu_are_not_believed),
 		TEST(addresses_that_the_exporter_can_change_are_not_blamed_on_the_iommu),
 		TEST(rebasing_without_addresses_falls_back_to_split_and_says_so),
+		TEST(under_the_cap_one_mr_is_enough_for_any_addresses),
+		TEST(the_cap_is_not_named_where_the_device_has_no_larger_page),
+		TEST(under_the_cap_the_device_s_largest_mr_still_cuts),
+		TEST(the_cap_does_not_free_the_narrow_walk_from_its_windows),
 		TEST(an_iova_that_cannot_move_up_is_split),
 		TEST(narrow_walk_hangs_and_is_split_even_in_small_pages),
 		TEST(unbounded_walk_hangs_where_the_bounded_one_is_right),

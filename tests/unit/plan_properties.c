@@ -22,7 +22,8 @@ static void draw_opts(struct plan_input *in, struct random *r, const struct samp
 		.sg = one_in(r, 12) ? NULL : s->sg,
 		.opts = {
 			.size = sizeof(in->opts),
-			.flags = random_below(r, one_in(r, 8) ? 4 : 2),
+			.flags = random_below(r, one_in(r, 8) ? 4 : 2) |
+				 (one_in(r, 4) ? MRG_PLAN_CAPPED : 0),
 			.walk = random_below(r, MRG_WALK_PER_ENTRY_NARROW + 1),
 			.iova = s->iova,
 			.offset = s->offset,

@@ -38,6 +38,12 @@ static inline bool input_knows_layout(const struct plan_input *in)
 	return in->sg && !(in->opts.flags & (MRG_PLAN_TRANSLATED | MRG_PLAN_MOVES));
 }
 
+/* The device's largest page as the pick is offered it: all smaller ones are there too. */
+static inline unsigned int rule_limit(const struct plan_input *in, unsigned int limit)
+{
+	return in->opts.flags & MRG_PLAN_CAPPED && limit > 31 ? 31 : limit;
+}
+
 /*
  * log2 of the largest page that ib_umem_find_best_pgsz() could pick for bytes
  * [offset, offset + length) of the list, on a device that takes every size up
@@ -50,7 +56,7 @@ static inline unsigned int rule_page_shift(const struct plan_input *in, uint64_t
 	uint64_t spread = iova ^ (iova + length - 1), next = 0;
 	bool whole = in->opts.walk == MRG_WALK_TRUNCATING_UNBOUNDED ||
 		     in->opts.walk == MRG_WALK_PER_ENTRY_NARROW;
-	unsigned int shift = limit, least = whole ? __builtin_ctzll(page) : 12;
+	unsigned int shift = rule_limit(in, limit), least = whole ? __builtin_ctzll(page) : 12;
 	bool entries = model_walk_per_entry(in->opts.walk), first = true, over = false;
 	size_t i;
 
@@ -89,6 +95,7 @@ static inline bool rule_walk_is_exact(const struct plan_input *in)
 static inline const char *rule_piece_safe(const struct plan_input *in,
 					  const struct mrg_piece *piece)
 {
+	bool capped = in->opts.flags & MRG_PLAN_CAPPED;
 	unsigned int limit = in->opts.max_page_shift, low, high, shift;
 	struct model_mr mr = { in->sg,	      in->count,   in->opts.offset + piece->offset,
 			       piece->length, piece->iova, in->opts.page_size };
@@ -98,7 +105,8 @@ static inline const char *rule_piece_safe(const struct plan_input *in,
 		return "a piece is not called safe";
 	if (!input_knows_layout(in)) {
 		if (rule_walk_is_exact(in) || rule_in_window(piece->iova, piece->length) ||
-		    (limit && limit < 32 && in->opts.walk != MRG_WALK_PER_ENTRY_NARROW))
+		    ((capped || (limit && limit < 32)) &&
+		     in->opts.walk != MRG_WALK_PER_ENTRY_NARROW))
 			return NULL;
 		return "a piece of unknown addresses spans windows";
 	}
@@ -110,7 +118,7 @@ static inline const char *rule_piece_safe(const struct plan_input *in,
 			return "a piece gets no page";
 		if (shift > 31 && !rule_walk_is_exact(in))
 			return "a piece may get a page above 2 GiB";
-		model_mr_judge(&mr, model_pages_up_to(low),
+		model_mr_judge(&mr, model_pages_up_to(rule_limit(in, low)),
 			       in->opts.walk == MRG_WALK_UNKNOWN ? MRG_WALK_TRUNCATING :
 								   in->opts.walk,
 			       &out);
@@ -161,7 +169,7 @@ static inline bool rule_may_span(const struct plan_input *in, bool moves, uint64
 	/* What the narrow walk hangs on is the model's to say, not this rule's. */
 	if (narrow)
 		return false;
-	if (o->max_page_shift && o->max_page_shift < 32)
+	if ((o->flags & MRG_PLAN_CAPPED) || (o->max_page_shift && o->max_page_shift < 32))
 		return true;
 	return input_knows_layout(in) &&
 	       rule_page_shift(in, from, to - from, o->iova + from, 63) < 32;

@@ -137,6 +137,8 @@ struct mrg_piece {
 #define MRG_PLAN_IOVA_FREE (1u << 0) /* the caller does not need iova = virtual address */
 #define MRG_PLAN_TRANSLATED (1u << 1) /* an IOMMU gives the MR other addresses than those seen */
 #define MRG_PLAN_MOVES (1u << 2) /* so does an exporter that can move the memory */
+/* The kernel's pick is capped at 2 GiB (mrguard_cap.ko), and the driver takes pages from it */
+#define MRG_PLAN_CAPPED (1u << 3)
 
 /**
  * struct mrg_plan_opts - what is asked for, and what is known
