@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random layouts, iovas, page limits and strategies, with real bytes.  Plain
- * verbs is the control: wrong where the model says and nowhere else.  By
+ * verbs is the control: wrong where the model says and nowhere else.  With
+ * mrguard_cap.ko, which is loaded and unloaded each time, it is right.  By
  * mrguard every byte is right, and no MR is made that nothing asked for.
  */
 #include "loop.h"
 #include "predict.h"
 
 #define CI_LAYOUTS 30
+#define CI_CAPPED 5 /* in CI each so many layouts is tried under the cap */
 #define FULL_LAYOUTS 320
 #define MAX_EXTENTS 10
 #define MAX_SEGS 8192
@@ -217,7 +219,7 @@ static uint64_t verify(const struct layout *l, char *map, struct tested *t)
 	return wrong;
 }
 
-static uint64_t wrong_raw, surprises, wrong_guarded, unneeded, refused;
+static uint64_t wrong_raw, wrong_capped, surprises, wrong_guarded, unneeded, refused;
 static size_t wrapping;
 
 static void remark(const struct layout *l, const char *what)
@@ -225,7 +227,13 @@ static void remark(const struct layout *l, const char *what)
 	printf("# %s: %s\n", what, l->text);
 }
 
-static void run_raw(const struct layout *l, int fd, char *map)
+/* The device's largest page, under the cap if it has such pages at all. */
+static uint32_t largest_shift(const struct layout *l, bool capped)
+{
+	return capped && l->limit > CAP_SHIFT ? CAP_SHIFT : l->limit;
+}
+
+static void run_raw(const struct layout *l, int fd, char *map, bool capped)
 {
 	static struct tested t;
 	struct prediction p;
@@ -234,17 +242,23 @@ static void run_raw(const struct layout *l, int fd, char *map)
 
 	if (!mr)
 		bail("plain registration: %s: %s", strerror(errno), l->text);
-	predict(&p, l->sg, l->count, l->offset, l->length, l->iova, l->limit, walk_is_truncating());
+	predict(&p, l->sg, l->count, l->offset, l->length, l->iova, largest_shift(l, capped),
+		walk_is_truncating());
 	memset(&t, 0, sizeof(t));
 	t.prediction = &p;
 	t.segs[t.count++] = (struct mrg_seg){ l->iova, l->length, mr->lkey, mr->rkey };
 	wrong = verify(l, map, &t);
 	if (t.surprises) {
-		remark(l, "plain verbs, not as the model says");
+		remark(l, capped ? "plain verbs, capped, not as the model says" :
+				   "plain verbs, not as the model says");
 		printf("# at offset 0x%llx\n", (unsigned long long)t.surprise.offset);
 	}
-	wrong_raw += wrong;
-	wrapping += wrong > 0;
+	if (capped) {
+		wrong_capped += wrong;
+	} else {
+		wrong_raw += wrong;
+		wrapping += wrong > 0;
+	}
 	surprises += t.surprises;
 	ibv_dereg_mr(mr);
 }
@@ -306,7 +320,7 @@ static void run_guarded(const struct layout *l, int fd, char *map, enum mrg_stra
 	mrg_close(ctx);
 }
 
-static void run_layout(void)
+static void run_layout(bool capped)
 {
 	struct layout l;
 	char *map;
@@ -319,7 +333,12 @@ static void run_layout(void)
 	if (map == MAP_FAILED)
 		bail("mmap: %s", strerror(errno));
 	simnic_set("simnic0", "max_page_shift", l.limit);
-	run_raw(&l, fd, map);
+	run_raw(&l, fd, map, false);
+	if (capped) {
+		cap_load();
+		run_raw(&l, fd, map, true);
+		cap_unload();
+	}
 	for (int s = MRG_STRATEGY_AUTO; s <= MRG_STRATEGY_REBASE; s++)
 		run_guarded(&l, fd, map, (enum mrg_strategy)s);
 	munmap(map, l.bytes);
@@ -340,14 +359,16 @@ int main(int argc, char **argv)
 	simnic_set("simnic0", "absorb_strays", 1);
 	open_loop();
 	for (int i = 0; i < layouts; i++)
-		run_layout();
+		run_layout(full_run() || i % CI_CAPPED == 0);
 	close_loop();
-	printf("# %d layouts, %zu of them wrap as one MR; %llu wrong bytes by plain verbs\n",
-	       layouts, wrapping, (unsigned long long)wrong_raw);
+	printf("# %d layouts, %zu of them wrap as one MR; %llu wrong bytes by plain verbs, %llu of them capped\n",
+	       layouts, wrapping, (unsigned long long)(wrong_raw + wrong_capped),
+	       (unsigned long long)wrong_capped);
 	if (walk_is_truncating())
 		ok(wrapping >= (size_t)layouts / 10, "plain verbs: the kernel's fault shows");
 	else
 		ok(!wrapping, "plain verbs: every byte is right");
+	ok(!wrong_capped, "plain verbs, capped: every byte is right");
 	ok(!surprises, "plain verbs: exactly the bytes are wrong that the model names");
 	ok(!wrong_guarded, "mrguard: every byte is right in all %d runs", 3 * layouts);
 	ok(!refused, "mrguard: every layout can be registered");

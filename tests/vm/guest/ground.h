@@ -112,6 +112,21 @@ static inline void ground_down(void)
 	   "nothing keeps the modules from being unloaded");
 }
 
+/* mrguard_cap.ko, which leaves MRs no page above this. */
+#define CAP_SHIFT 31
+
+static inline void cap_load(void)
+{
+	if (run_command("modprobe mrguard_cap"))
+		bail("the cap does not load");
+}
+
+static inline void cap_unload(void)
+{
+	if (run_command("modprobe -r mrguard_cap"))
+		bail("the cap does not unload");
+}
+
 static inline bool walk_is_truncating(void)
 {
 	const char *walk = getenv("MRG_WALK");

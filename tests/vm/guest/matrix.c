@@ -2,7 +2,9 @@
 /*
  * Every way of registering a 12 GiB buffer, with real bytes, between two
  * processes: plain verbs must show the fault where the kernel has it, and where
- * the model says; registration by mrguard must not.
+ * the model says; registration by mrguard must not, nor may plain verbs while
+ * mrguard_cap.ko is loaded.  It is unloaded before each row's first column, so
+ * that the rows show also that the kernel is then as it was.
  */
 #include "pair.h"
 #include "predict.h"
@@ -125,11 +127,18 @@ static const struct row translated_rows[] = {
 	  .cap = 2 * GIB },
 };
 
-static const char *const by_names[BY_COUNT] = {
-	[BY_RAW] = "plain verbs",
-	[BY_AUTO] = "mrguard",
-	[BY_SPLIT] = "mrguard, split",
-	[BY_REBASE] = "mrguard, rebase",
+struct column {
+	const char *name;
+	enum pair_by by;
+	bool capped; /* with mrguard_cap.ko */
+};
+
+static const struct column columns[] = {
+	{ .name = "plain verbs", .by = BY_RAW },
+	{ .name = "plain verbs, capped", .by = BY_RAW, .capped = true },
+	{ .name = "mrguard", .by = BY_AUTO },
+	{ .name = "mrguard, split", .by = BY_SPLIT },
+	{ .name = "mrguard, rebase", .by = BY_REBASE },
 };
 
 /* What one run showed, gathered in the posting process. */
@@ -179,54 +188,55 @@ static void *map_row(const struct row *row, int *fd)
 	return map_sparse(HOST_ADDR, size, &spans);
 }
 
-static void check_raw(const struct row *row)
+static void check_raw(const struct row *row, const struct column *column)
 {
-	bool want = row->faulty && walk_is_truncating();
+	bool want = row->faulty && walk_is_truncating() && !column->capped;
 
 	if (!want) {
-		ok(!sh->bad && !sh->overwritten, "%s, plain verbs: every byte is right", row->name);
+		ok(!sh->bad && !sh->overwritten, "%s, %s: every byte is right", row->name,
+		   column->name);
 		return;
 	}
-	ok(sh->bad > 0, "%s, plain verbs: the kernel's fault shows", row->name);
-	ok(seen->first_bad == row->clean_until, "%s, plain verbs: bytes are wrong from 0x%llx on",
-	   row->name, (unsigned long long)row->clean_until);
+	ok(sh->bad > 0, "%s, %s: the kernel's fault shows", row->name, column->name);
+	ok(seen->first_bad == row->clean_until, "%s, %s: bytes are wrong from 0x%llx on", row->name,
+	   column->name, (unsigned long long)row->clean_until);
 }
 
 /*
  * The addresses seen are not the MRs': mrguard says so, and ends its MRs at
  * multiples of 2 GiB, rebasing none.
  */
-static void check_translated(const struct row *row, enum pair_by by)
+static void check_translated(const struct row *row, const struct column *column)
 {
 	ok(strstr(sh->words, "the IOMMU gives each mapping new ones") != NULL,
-	   "%s, %s: it says that the addresses are not the MR's own", row->name, by_names[by]);
+	   "%s, %s: it says that the addresses are not the MR's own", row->name, column->name);
 	ok(sh->strategy == MRG_STRATEGY_SPLIT && sh->seg_count == FULL_SIZE / SEGMENT,
-	   "%s, %s: split at multiples of 2 GiB", row->name, by_names[by]);
+	   "%s, %s: split at multiples of 2 GiB", row->name, column->name);
 }
 
-static void check_guarded(const struct row *row, enum pair_by by)
+static void check_guarded(const struct row *row, const struct column *column)
 {
 	bool one = !walk_is_truncating() && !row->cap;
 
-	ok(!sh->bad && !sh->overwritten, "%s, %s: every byte is right", row->name, by_names[by]);
+	ok(!sh->bad && !sh->overwritten, "%s, %s: every byte is right", row->name, column->name);
 	if (one)
 		ok(sh->seg_count == 1, "%s, %s: one MR, for nothing asks for more", row->name,
-		   by_names[by]);
+		   column->name);
 	else if (translated && !row->cap)
-		check_translated(row, by);
-	else if (!row->cap && row->faulty && by != BY_SPLIT)
+		check_translated(row, column);
+	else if (!row->cap && row->faulty && column->by != BY_SPLIT)
 		ok(sh->seg_count == 1 && sh->strategy == MRG_STRATEGY_REBASE,
-		   "%s, %s: one MR with another iova", row->name, by_names[by]);
+		   "%s, %s: one MR with another iova", row->name, column->name);
 }
 
-static void run_cell(const struct row *row, enum pair_by by, int fd, void *map)
+static void run_cell(const struct row *row, const struct column *column, int fd, void *map)
 {
 	struct pair_job job = {
 		.fd = fd,
 		.map = map,
 		.size = size,
 		.iova = row->iova,
-		.by = by,
+		.by = column->by,
 		.raw_piece = row->cap,
 		.local = row->local,
 		.spans = &spans,
@@ -237,34 +247,44 @@ static void run_cell(const struct row *row, enum pair_by by, int fd, void *map)
 
 	memset(seen, 0, sizeof(*seen));
 	seen->first_bad = seen->first_surprise = UINT64_MAX;
-	seen->predicted = by == BY_RAW && row->count && !row->cap && !translated;
+	seen->predicted = column->by == BY_RAW && row->count && !row->cap && !translated;
 	if (seen->predicted)
-		predict(&seen->prediction, row->sg, row->count, 0, size, row->iova, 63,
-			walk_is_truncating());
+		predict(&seen->prediction, row->sg, row->count, 0, size, row->iova,
+			column->capped ? CAP_SHIFT : 63, walk_is_truncating());
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	if (pair_run(&job, sh, look, seen)) {
-		ok(false, "%s, %s: runs (%s)", row->name, by_names[by], sh->fault);
+		ok(false, "%s, %s: runs (%s)", row->name, column->name, sh->fault);
 		return;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	printf("# %s, %s, %lld s: %zu MRs, %llu bytes compared, %llu wrong, %llu overwritten later. %s\n",
-	       row->name, by_names[by], (long long)(end.tv_sec - start.tv_sec), sh->seg_count,
+	       row->name, column->name, (long long)(end.tv_sec - start.tv_sec), sh->seg_count,
 	       (unsigned long long)sh->compared, (unsigned long long)sh->bad,
 	       (unsigned long long)sh->overwritten, sh->words);
 	ok(seen->spans == want, "%s, %s: READ and WRITE went over all %llu places", row->name,
-	   by_names[by], (unsigned long long)want);
-	if (by == BY_RAW)
-		check_raw(row);
+	   column->name, (unsigned long long)want);
+	if (column->by == BY_RAW)
+		check_raw(row, column);
 	else
-		check_guarded(row, by);
+		check_guarded(row, column);
 	if (seen->predicted)
 		ok(seen->first_surprise == UINT64_MAX,
-		   "%s, plain verbs: exactly the bytes are wrong that the model names", row->name);
+		   "%s, %s: exactly the bytes are wrong that the model names", row->name,
+		   column->name);
+}
+
+/* CI has the columns that a row of its own tells nothing new about left out. */
+static bool wanted(const struct row *row, const struct column *column)
+{
+	if (full_run())
+		return true;
+	if (column->capped)
+		return row->faulty && walk_is_truncating();
+	return row->count || column->by <= BY_AUTO;
 }
 
 static void run_row(const struct row *row)
 {
-	int columns = full_run() || row->count ? BY_COUNT : BY_AUTO + 1;
 	void *map;
 	int fd;
 
@@ -272,8 +292,15 @@ static void run_row(const struct row *row)
 	if (verify_spans_make(&spans, size, row->iova, full_run() ? FULL_BLOCKS : CI_BLOCKS, BLOCK))
 		bail("no memory");
 	map = map_row(row, &fd);
-	for (int by = BY_RAW; by < columns; by++)
-		run_cell(row, (enum pair_by)by, fd, map);
+	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++) {
+		if (!wanted(row, &columns[i]))
+			continue;
+		if (columns[i].capped)
+			cap_load();
+		run_cell(row, &columns[i], fd, map);
+		if (columns[i].capped)
+			cap_unload();
+	}
 	munmap(map, size);
 	if (fd >= 0)
 		close(fd);
