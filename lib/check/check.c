@@ -8,39 +8,44 @@
 
 /*
  * In the order of the report: what corrupts data first.  A check looks at the
- * host once, or at each RDMA device; @nothing is the evidence where there was no
+ * host once, or at each RDMA device; @basis is what its verdicts rest on where the
+ * check does not say otherwise, and @nothing is the evidence where there was no
  * device that it applies to.
  */
 static const struct check {
 	const char *id;
 	void (*host)(struct check_ctx *ctx);
 	bool (*device)(struct check_ctx *ctx, const struct check_rdma *rdma);
+	enum mrg_check_basis basis;
 	const char *nothing;
 } checks[] = {
 	{ "walk", .host = check_walk },
-	{ "vendor-stack", .host = check_vendor_stack },
+	{ "vendor-stack", .host = check_vendor_stack, .basis = MRG_BASIS_READ },
 	{ "device-pages", .device = check_device_pages,
 	  .nothing = "/sys/class/infiniband: no device" },
-	{ "page-size", .host = check_page_size },
+	{ "page-size", .host = check_page_size, .basis = MRG_BASIS_READ },
 	{ "rdma-core", .host = check_rdma_core },
-	{ "dmabuf", .host = check_dmabuf },
-	{ "peermem", .host = check_peermem },
-	{ "platform", .host = check_platform },
-	{ "iommu", .device = check_iommu, .nothing = "no RDMA device on PCI" },
-	{ "acs", .device = check_acs, .nothing = "no pair of RDMA device and GPU on PCI" },
-	{ "pci-path", .device = check_pci_path,
+	{ "dmabuf", .host = check_dmabuf, .basis = MRG_BASIS_READ },
+	{ "peermem", .host = check_peermem, .basis = MRG_BASIS_READ },
+	{ "platform", .host = check_platform, .basis = MRG_BASIS_READ },
+	{ "iommu", .device = check_iommu, .basis = MRG_BASIS_READ,
+	  .nothing = "no RDMA device on PCI" },
+	{ "acs", .device = check_acs, .basis = MRG_BASIS_READ,
 	  .nothing = "no pair of RDMA device and GPU on PCI" },
-	{ "bar1", .host = check_bar1 },
-	{ "data-direct", .host = check_data_direct },
-	{ "fork", .host = check_fork },
-	{ "map-count", .host = check_map_count },
-	{ "memlock", .host = check_memlock },
-	{ "fds", .host = check_fds },
-	{ "gid", .device = check_gid, .nothing = "no RDMA device" },
-	{ "subnet", .host = check_subnet },
-	{ "mtu", .device = check_mtu, .nothing = "no RDMA device with a network device" },
-	{ "module", .host = check_module },
-	{ "tested", .host = check_tested },
+	{ "pci-path", .device = check_pci_path, .basis = MRG_BASIS_READ,
+	  .nothing = "no pair of RDMA device and GPU on PCI" },
+	{ "bar1", .host = check_bar1, .basis = MRG_BASIS_READ },
+	{ "data-direct", .host = check_data_direct, .basis = MRG_BASIS_READ },
+	{ "fork", .host = check_fork, .basis = MRG_BASIS_ASKED },
+	{ "map-count", .host = check_map_count, .basis = MRG_BASIS_READ },
+	{ "memlock", .host = check_memlock, .basis = MRG_BASIS_READ },
+	{ "fds", .host = check_fds, .basis = MRG_BASIS_READ },
+	{ "gid", .device = check_gid, .basis = MRG_BASIS_READ, .nothing = "no RDMA device" },
+	{ "subnet", .host = check_subnet, .basis = MRG_BASIS_READ },
+	{ "mtu", .device = check_mtu, .basis = MRG_BASIS_READ,
+	  .nothing = "no RDMA device with a network device" },
+	{ "module", .host = check_module, .basis = MRG_BASIS_ASKED },
+	{ "tested", .host = check_tested, .basis = MRG_BASIS_READ },
 };
 
 static bool is_asked_for(const struct check_ctx *ctx, const struct check_rdma *rdma)
@@ -60,9 +65,11 @@ static void run_devices(struct check_ctx *ctx, const struct check *check)
 {
 	bool applies = false;
 
-	for (size_t i = 0; i < ctx->host.rdma_count; i++)
+	for (size_t i = 0; i < ctx->host.rdma_count; i++) {
+		ctx->basis = check->basis;
 		if (is_asked_for(ctx, &ctx->host.rdma[i]))
 			applies |= check->device(ctx, &ctx->host.rdma[i]);
+	}
 	if (!applies)
 		check_add(ctx, MRG_CHECK_SKIP, "", "", "", "%s", check->nothing);
 }
@@ -77,6 +84,7 @@ static void run_check(struct check_ctx *ctx, const struct check *check, bool fac
 	size_t before = ctx->report->count;
 
 	ctx->id = check->id;
+	ctx->basis = check->basis;
 	ctx->lost = facts_lost;
 	if (!facts_lost && check->host)
 		check->host(ctx);
@@ -146,8 +154,8 @@ const struct mrg_check_result *mrg_check_results(const struct mrg_check_report *
 enum mrg_check_verdict mrg_check_worst(const struct mrg_check_report *report)
 {
 	static const int rank[] = {
-		[MRG_CHECK_SKIP] = 0, [MRG_CHECK_OK] = 1,   [MRG_CHECK_UNKNOWN] = 2,
-		[MRG_CHECK_WARN] = 3, [MRG_CHECK_FAIL] = 4,
+		[MRG_CHECK_SKIP] = 0,	 [MRG_CHECK_OK] = 1,   [MRG_CHECK_LIKELY] = 2,
+		[MRG_CHECK_UNKNOWN] = 3, [MRG_CHECK_WARN] = 4, [MRG_CHECK_FAIL] = 5,
 	};
 	enum mrg_check_verdict worst = MRG_CHECK_SKIP;
 
@@ -162,10 +170,17 @@ const char *mrg_check_verdict_name(enum mrg_check_verdict verdict)
 	static const char *const names[] = {
 		[MRG_CHECK_OK] = "ok",	   [MRG_CHECK_WARN] = "warn",
 		[MRG_CHECK_FAIL] = "fail", [MRG_CHECK_UNKNOWN] = "unknown",
-		[MRG_CHECK_SKIP] = "skip",
+		[MRG_CHECK_SKIP] = "skip", [MRG_CHECK_LIKELY] = "likely",
 	};
 
 	if ((unsigned int)verdict >= sizeof(names) / sizeof(*names))
 		return "unknown";
 	return names[verdict];
+}
+
+const char *mrg_check_basis_name(enum mrg_check_basis basis)
+{
+	static const char *const names[] = { "none", "inferred", "read", "asked" };
+
+	return (unsigned int)basis < sizeof(names) / sizeof(*names) ? names[basis] : "none";
 }

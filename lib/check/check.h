@@ -29,6 +29,8 @@ struct check_rdma {
 	char netdev[32];
 	bool has_pci;
 	struct check_pci pci;
+	char foreign
+		[256]; /* where its driver comes from, if not from the kernel; "" = the kernel's */
 };
 
 enum check_walk { CHECK_WALK_UNKNOWN, CHECK_WALK_EXACT, CHECK_WALK_AFFECTED };
@@ -38,10 +40,13 @@ struct check_host {
 	char release[128]; /* uname -r */
 	char version[256]; /* /proc/version */
 	unsigned int kernel[3]; /* upstream version, the distribution's package first */
+	const char *kernel_from; /* the file that stated it */
+	bool kernel_follows; /* the third number counts upstream's stable fixes */
 	char arch[32];
 	unsigned long page_size;
 	bool vendor_core; /* ib_core is not the kernel's own */
 	char vendor_path[256];
+	char *modules_dep; /* the text of that file, "" where it was not readable */
 	bool modules_visible; /* /lib/modules of this kernel; not so in a container */
 	bool coherent; /* GPU memory is on the CPU's bus (GH200, GB200) */
 	enum check_walk walk;
@@ -57,6 +62,7 @@ struct check_ctx {
 	const struct mrg_check_opts *opts;
 	struct check_host host;
 	const char *id; /* of the check that runs */
+	enum mrg_check_basis basis; /* of the lines that follow; NONE counts as inferred */
 	bool lost; /* a fact, for want of memory */
 	struct mrg_check_report *report;
 };
@@ -92,7 +98,8 @@ bool check_mtu(struct check_ctx *ctx, const struct check_rdma *rdma);
 
 /*
  * Adds a line.  @meaning and @remedy are full sentences, or ""; the evidence is
- * a value and where it stands.  All are copied.
+ * a value and where it stands.  All are copied.  The line rests on ctx->basis: "ok"
+ * becomes "likely" where that is inferred, and what a record holds was read.
  */
 void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
 	       const char *meaning, const char *remedy, const char *evidence, ...)

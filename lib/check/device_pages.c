@@ -19,12 +19,12 @@ static enum reach reach_of(const struct check_host *h, const struct check_rdma *
 {
 	if (!r->has_pci)
 		return NEVER; /* rxe and siw: no DMA addresses, no pages */
-	if (h->vendor_core || !h->modules_visible)
+	if (h->vendor_core || r->foreign[0] || !h->modules_visible)
 		return NOT_KNOWN;
 	for (size_t i = 0; i < sizeof(small) / sizeof(*small); i++)
 		if (!strcmp(r->pci.driver, small[i]))
 			return NEVER;
-	if (strcmp(r->pci.driver, "mlx5_core"))
+	if (strcmp(r->pci.driver, "mlx5_core") || !h->kernel_follows)
 		return NOT_KNOWN;
 	/* e73242aa14d2 (6.17) for DMA-BUFs, cef7dde8836a (6.12) for plain MRs;
 	 * both only if the firmware allows it, which no file tells. */
@@ -41,18 +41,40 @@ static bool has_cuda(const struct check_host *h)
 	return false;
 }
 
+/*
+ * A driver that comes from elsewhere while the RDMA core is the kernel's: EFA's
+ * and irdma's bring copies of the pick and of the walk, which no answer of ib_core
+ * covers.
+ */
+static bool has_own_walk(const struct check_host *h, const struct check_rdma *r)
+{
+	return r->foreign[0] && !h->vendor_core;
+}
+
+static void add_own_walk(struct check_ctx *ctx, const struct check_rdma *r, const char *evidence)
+{
+	check_add(
+		ctx, MRG_CHECK_UNKNOWN, r->name,
+		"The driver is not the kernel's, and may pick and walk pages by code of its own.",
+		"Use the kernel's own driver, register in MRs of at most 2 GiB, or ask the driver's vendor for commit 15fe76e23615.",
+		"%s", evidence);
+}
+
+static const char *how_to_be_sure(const struct check_host *h)
+{
+	return has_cuda(h) ?
+		       "Register through libmrguard, or test with bytes: 'mrguard selftest --device DEVICE "
+		       "--buffer cuda:8G --raw'." :
+		       "Register through libmrguard, or test with bytes: 'mrguard selftest --device DEVICE "
+		       "--buffer udmabuf:8G --raw'.";
+}
+
 /* Neither versions nor files decide it. */
 static void add_undecided(struct check_ctx *ctx, const struct check_rdma *r, const char *evidence)
 {
-	check_add(
-		ctx, ctx->host.walk == CHECK_WALK_AFFECTED ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN,
-		r->name, "Neither versions nor files tell whether the wrap affects this device.",
-		has_cuda(&ctx->host) ?
-			"Register through libmrguard, or test with bytes: 'mrguard selftest --device DEVICE "
-			"--buffer cuda:8G --raw'." :
-			"Register through libmrguard, or test with bytes: 'mrguard selftest --device DEVICE "
-			"--buffer udmabuf:8G --raw'.",
-		"%s", evidence);
+	check_add(ctx, ctx->host.walk == CHECK_WALK_AFFECTED ? MRG_CHECK_WARN : MRG_CHECK_UNKNOWN,
+		  r->name, "Neither versions nor files tell whether the wrap affects this device.",
+		  how_to_be_sure(&ctx->host), "%s", evidence);
 }
 
 static void add_affected(struct check_ctx *ctx, const struct check_rdma *r, enum reach reach,
@@ -82,15 +104,23 @@ bool check_device_pages(struct check_ctx *ctx, const struct check_rdma *r)
 	enum reach reach = reach_of(h, r);
 	char evidence[320];
 
-	snprintf(evidence, sizeof(evidence), "driver %s, kernel %u.%u.%u%s: %s",
-		 r->has_pci ? r->pci.driver : "without a PCI function", h->kernel[0], h->kernel[1],
-		 h->kernel[2], h->vendor_core ? ", vendor stack" : "", names[reach]);
-	if (reach == NEVER || h->walk == CHECK_WALK_EXACT)
+	snprintf(evidence, sizeof(evidence), "driver %s%s%.160s%s, kernel %u.%u.%u%s: %s",
+		 r->has_pci ? r->pci.driver : "without a PCI function", r->foreign[0] ? " (" : "",
+		 r->foreign, r->foreign[0] ? ")" : "", h->kernel[0], h->kernel[1], h->kernel[2],
+		 h->vendor_core ? ", vendor stack" : "", names[reach]);
+	if (!r->has_pci)
+		ctx->basis = MRG_BASIS_READ;
+	else if (h->walk == CHECK_WALK_EXACT && h->walk_asked)
+		ctx->basis = MRG_BASIS_ASKED;
+	if (has_own_walk(h, r))
+		add_own_walk(ctx, r, evidence);
+	else if (reach == NEVER || h->walk == CHECK_WALK_EXACT)
 		check_add(ctx, MRG_CHECK_OK, r->name,
-			  reach == NEVER || h->walk_asked ?
+			  ctx->basis != MRG_BASIS_NONE ?
 				  "The wrap does not affect this device." :
 				  "The wrap likely does not affect this device.",
-			  "", "%s", evidence);
+			  ctx->basis != MRG_BASIS_NONE ? "" : how_to_be_sure(&ctx->host), "%s",
+			  evidence);
 	else if (h->walk == CHECK_WALK_UNKNOWN || reach == NOT_KNOWN)
 		add_undecided(ctx, r, evidence);
 	else

@@ -46,21 +46,58 @@ ssize_t check_module_fact(struct check_ctx *ctx, char *buf, size_t cap)
 }
 
 /*
- * Debian and its kin put their own number in uname -r (6.1.0-47-amd64) and the
- * upstream one in /proc/version ("Debian 6.1.170-3"); it is the latter that
- * says which stable fixes are in.
+ * Whether the third number of a release counts the fixes of upstream's stable
+ * series: so in upstream's own releases, Debian's, Fedora's, Arch's and Amazon's.
+ * A frozen number (RHEL, SUSE, Oracle, most vendors) says nothing of what was
+ * taken back, and what a stranger's suffix stands for is not known.
+ */
+static bool release_follows(const char *release)
+{
+	static const char *const suffixes[] = { "rc", "arch" };
+	char suffix[sizeof(((struct check_host *)0)->release)] = "";
+	unsigned int third = 0;
+
+	if (sscanf(release, "%*u.%*u.%u%127s", &third, suffix) < 1)
+		return false;
+	if (!*suffix)
+		return true;
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++)
+		if (!strncmp(suffix + 1, suffixes[i], strlen(suffixes[i])))
+			return true;
+	return third && (strstr(suffix, ".fc") || strstr(suffix, ".amzn"));
+}
+
+/*
+ * Debian and Ubuntu put their own number in uname -r (6.1.0-47-amd64,
+ * 5.15.0-170-generic) and the upstream one elsewhere ("Debian 6.1.170-3" in
+ * /proc/version, the last word of Ubuntu's /proc/version_signature); it is the
+ * latter that says which stable fixes are in.
  */
 static void read_kernel(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
+	unsigned int *v = h->kernel;
+	char signature[256];
 	const char *at;
 
 	host_tree_read(ctx->tree, "/proc/sys/kernel/osrelease", h->release, sizeof(h->release));
 	host_tree_read(ctx->tree, "/proc/version", h->version, sizeof(h->version));
-	sscanf(h->release, "%u.%u.%u", &h->kernel[0], &h->kernel[1], &h->kernel[2]);
-	at = strstr(h->version, "Debian ");
-	if (at)
-		sscanf(at + 7, "%u.%u.%u", &h->kernel[0], &h->kernel[1], &h->kernel[2]);
+	/* Before the '#' stands the compiler: "gcc-12 (Debian 12.2.0-14)". */
+	at = strchr(h->version, '#');
+	at = at ? strstr(at, "Debian ") : NULL;
+	if (at && sscanf(at + 7, "%u.%u.%u", &v[0], &v[1], &v[2]) == 3) {
+		h->kernel_from = "/proc/version";
+		h->kernel_follows = true;
+	} else if (host_tree_read(ctx->tree, "/proc/version_signature", signature,
+				  sizeof(signature)) > 0 &&
+		   sscanf(signature, "Ubuntu %*s %u.%u.%u", &v[0], &v[1], &v[2]) == 3) {
+		h->kernel_from = "/proc/version_signature";
+		h->kernel_follows = true;
+	} else {
+		sscanf(h->release, "%u.%u.%u", &v[0], &v[1], &v[2]);
+		h->kernel_from = "/proc/sys/kernel/osrelease";
+		h->kernel_follows = release_follows(h->release);
+	}
 }
 
 static void read_machine(struct check_ctx *ctx)
@@ -72,8 +109,44 @@ static void read_machine(struct check_ctx *ctx)
 		sscanf(buf, "arch %31s page_size %lu", h->arch, &h->page_size);
 }
 
-/* A module of the name below updates/ or extra/ wins over the kernel's own. */
-static bool module_from_vendor(struct check_ctx *ctx, const char *module)
+/*
+ * The line of modules.dep for @module, whose path begins where the kernel's own
+ * are, or elsewhere.  Both spellings of a name are one.
+ */
+static bool listed_elsewhere(const char *dep, const char *module, char *where, size_t room)
+{
+	for (const char *line = dep; line; line = strchr(line, '\n')) {
+		const char *end, *name;
+		size_t len = strlen(module), i = 0;
+
+		line += *line == '\n';
+		end = line + strcspn(line, ":\n");
+		for (name = end; name > line && name[-1] != '/';)
+			name--;
+		while (i < len && (name[i] == module[i] || (name[i] == '-' && module[i] == '_')))
+			i++;
+		if (i == len && !strncmp(name + i, ".ko", 3) && strncmp(line, "kernel/", 7)) {
+			snprintf(where, room, "%.*s (modules.dep)", (int)(end - line), line);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Loaded from outside of the kernel's tree, as the running kernel marks it. */
+static bool tainted(struct check_ctx *ctx, const char *module)
+{
+	char path[96], taint[32];
+
+	snprintf(path, sizeof(path), "/sys/module/%.64s/taint", module);
+	return host_tree_read(ctx->tree, path, taint, sizeof(taint)) > 0 && strchr(taint, 'O');
+}
+
+/*
+ * A module of the name below updates/ or extra/ wins over the kernel's own, and
+ * so does any folder that modules.dep names.
+ */
+static bool module_is_foreign(struct check_ctx *ctx, const char *module, char *where, size_t room)
 {
 	static const char *const places[] = {
 		"updates/dkms",
@@ -84,19 +157,25 @@ static bool module_from_vendor(struct check_ctx *ctx, const char *module)
 		"updates",
 	};
 	static const char *const ends[] = { "", ".xz", ".zst", ".gz" };
-	char path[sizeof(ctx->host.vendor_path)];
+	const char *dep = ctx->host.modules_dep;
+	char path[192];
 
+	if (dep && listed_elsewhere(dep, module, where, room))
+		return true;
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
 		for (size_t k = 0; k < sizeof(ends) / sizeof(*ends); k++) {
-			snprintf(path, sizeof(path), "/lib/modules/%s/%s/%s.ko%s",
+			snprintf(path, sizeof(path), "/lib/modules/%.120s/%s/%s.ko%s",
 				 ctx->host.release, places[i], module, ends[k]);
 			if (host_tree_exists(ctx->tree, path)) {
-				snprintf(ctx->host.vendor_path, sizeof(ctx->host.vendor_path), "%s",
-					 path);
+				snprintf(where, room, "%s", path);
 				return true;
 			}
 		}
-	return false;
+	if (!tainted(ctx, module))
+		return false;
+	snprintf(where, room, "%s is marked as out of the kernel's tree (/sys/module/%s/taint)",
+		 module, module);
+	return true;
 }
 
 /* Stable releases that carry 486055f5e09d (blocks cross entries), and those
@@ -110,19 +189,25 @@ static const struct {
 	{ 6, 18, 0, 36 },	{ 6, 19, 0, UINT_MAX }, { 7, 0, 0, 13 },
 };
 
+/*
+ * The walk by the upstream version.  Where the third number says nothing of a
+ * tree's patches, "exact" would be a guess, and "affected" is the careful one.
+ */
 static enum check_walk walk_by_version(const struct check_host *h)
 {
+	enum check_walk harmless = h->kernel_follows ? CHECK_WALK_EXACT : CHECK_WALK_UNKNOWN;
+
 	if (h->vendor_core || !h->modules_visible || !h->kernel[0])
 		return CHECK_WALK_UNKNOWN;
 	for (size_t i = 0; i < sizeof(series) / sizeof(*series); i++) {
 		if (h->kernel[0] != series[i].a || h->kernel[1] != series[i].b)
 			continue;
-		if (h->kernel[2] >= series[i].fixed)
-			return CHECK_WALK_EXACT;
 		/* Before it crossed entries the same arithmetic did no harm. */
-		return h->kernel[2] >= series[i].crosses ? CHECK_WALK_AFFECTED : CHECK_WALK_EXACT;
+		return h->kernel[2] >= series[i].crosses && h->kernel[2] < series[i].fixed ?
+			       CHECK_WALK_AFFECTED :
+			       harmless;
 	}
-	return check_kernel_at_least(h, 7, 1, 1) ? CHECK_WALK_EXACT : CHECK_WALK_UNKNOWN;
+	return check_kernel_at_least(h, 7, 1, 1) ? harmless : CHECK_WALK_UNKNOWN;
 }
 
 static void read_walk(struct check_ctx *ctx)
@@ -130,9 +215,15 @@ static void read_walk(struct check_ctx *ctx)
 	struct check_host *h = &ctx->host;
 	char buf[128], walk[32], path[192];
 
+	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", h->release);
+	h->modules_dep = check_buffer(ctx);
+	if (h->modules_dep)
+		host_tree_read(ctx->tree, path, h->modules_dep, HOST_TREE_MAX_FILE);
 	/* mlx_compat comes with MLNX_OFED and DOCA alone. */
-	h->vendor_core = module_from_vendor(ctx, "ib_core") ||
-			 host_tree_exists(ctx->tree, "/sys/module/mlx_compat");
+	h->vendor_core =
+		module_is_foreign(ctx, "ib_core", h->vendor_path, sizeof(h->vendor_path)) ||
+		module_is_foreign(ctx, "ib_uverbs", h->vendor_path, sizeof(h->vendor_path)) ||
+		host_tree_exists(ctx->tree, "/sys/module/mlx_compat");
 	snprintf(path, sizeof(path), "/lib/modules/%s", h->release);
 	h->modules_visible = host_tree_exists(ctx->tree, path);
 	h->walk = walk_by_version(h);
@@ -181,6 +272,26 @@ static int read_pci(struct check_ctx *ctx, const char *dir, struct check_pci *pc
 	return 0;
 }
 
+/* The RDMA driver of a device is not always the one that its PCI function is bound to. */
+static void read_driver(struct check_ctx *ctx, struct check_rdma *r)
+{
+	static const struct {
+		const char *pci, *rdma;
+	} of[] = {
+		{ "mlx5_core", "mlx5_ib" },   { "mlx4_core", "mlx4_ib" }, { "bnxt_en", "bnxt_re" },
+		{ "ice", "irdma" },	      { "i40e", "irdma" },	  { "idpf", "irdma" },
+		{ "ionic", "ionic_rdma" },    { "mana", "mana_ib" },	  { "gdma", "mana_ib" },
+		{ "hns3", "hns_roce_hw_v2" }, { "cxgb4", "iw_cxgb4" },	  { "qede", "qedr" },
+	};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++)
+		if (!strcmp(of[i].pci, r->pci.driver) &&
+		    module_is_foreign(ctx, of[i].rdma, r->foreign, sizeof(r->foreign)))
+			return;
+	if (r->pci.driver[0])
+		module_is_foreign(ctx, r->pci.driver, r->foreign, sizeof(r->foreign));
+}
+
 static void read_rdma(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
@@ -199,6 +310,7 @@ static void read_rdma(struct check_ctx *ctx)
 		snprintf(r->name, sizeof(r->name), "%.63s", names[i]);
 		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device", r->name);
 		r->has_pci = !read_pci(ctx, path, &r->pci);
+		read_driver(ctx, r);
 		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/1/gid_attrs/ndevs/0",
 			 r->name);
 		host_tree_read(ctx->tree, path, r->netdev, sizeof(r->netdev));
@@ -260,6 +372,7 @@ void check_read_facts(struct check_ctx *ctx)
 
 void check_free_facts(struct check_host *h)
 {
+	free(h->modules_dep);
 	free(h->rdma);
 	free(h->gpus);
 }

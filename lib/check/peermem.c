@@ -4,7 +4,6 @@
  * vendor's ib_core.  Loaded is not registered: it is built empty where the
  * peer symbols were missing, and then does nothing.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "check/check.h"
@@ -42,20 +41,14 @@ static const char *loaded(struct check_ctx *ctx)
 
 /* The one that is built and installed, wherever the driver's packages put it;
  * NULL: none. */
-static const char *installed(struct check_ctx *ctx)
+static const char *installed(const struct check_ctx *ctx)
 {
-	char path[192], *text = check_buffer(ctx);
-	const char *found = NULL;
+	const char *text = ctx->host.modules_dep;
 
-	if (!text)
-		return NULL;
-	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", ctx->host.release);
-	if (host_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) > 0)
-		found = strstr(text, "/nvidia-peermem.ko") ? "nvidia-peermem" :
-			strstr(text, "/nv_peer_mem.ko")	   ? "nv_peer_mem" :
-							     NULL;
-	free(text);
-	return found;
+	return !text				  ? NULL :
+	       strstr(text, "/nvidia-peermem.ko") ? "nvidia-peermem" :
+	       strstr(text, "/nv_peer_mem.ko")	  ? "nv_peer_mem" :
+						    NULL;
 }
 
 /* What has to be reinstalled to have the module built anew. */
@@ -88,21 +81,31 @@ static void not_loaded(struct check_ctx *ctx)
 		remedy, "installed (modules.dep), but not loaded (/sys/module)");
 }
 
-static void loaded_in_vain(struct check_ctx *ctx, const char *module)
+/*
+ * Neither sign of a registration is proof of its absence: newer drivers leave no
+ * entry, a module that looks the peer symbols up by name holds nothing, and some
+ * distributions' own ib_core takes peer clients.
+ */
+static void loaded_unproven(struct check_ctx *ctx, const char *module)
 {
-	char remedy[160];
+	char remedy[256];
 
 	if (ctx->host.vendor_core)
 		snprintf(
 			remedy, sizeof(remedy),
-			"Reinstall %s after the vendor's RDMA stack, so that it is built against it.",
+			"Prove it by registering cudaMalloc() memory with ibv_reg_mr(); where that fails with "
+			"EFAULT, reinstall %s after the vendor's RDMA stack, so that it is built against it.",
 			where_from(module));
 	else
-		snprintf(remedy, sizeof(remedy), "Unload it (modprobe -r %s) and use DMA-BUF.",
-			 module);
-	check_add(ctx, MRG_CHECK_WARN, "",
-		  "The module was built without the peer symbols and does nothing.", remedy,
-		  "loaded, but neither registered nor linked to ib_core");
+		snprintf(
+			remedy, sizeof(remedy),
+			"Use DMA-BUF and unload it (modprobe -r %s), or prove it by registering cudaMalloc() "
+			"memory with ibv_reg_mr().",
+			module);
+	check_add(
+		ctx, MRG_CHECK_UNKNOWN, "",
+		"The module is loaded; that it registered itself with the RDMA core is not proven.",
+		remedy, "loaded; no entry in /sys/kernel/mm/memory_peers, no holder of ib_core");
 }
 
 void check_peermem(struct check_ctx *ctx)
@@ -120,5 +123,5 @@ void check_peermem(struct check_ctx *ctx)
 			  "The module is loaded and linked to the RDMA core.", "",
 			  "loaded, and holds ib_core (/sys/module/ib_core/holders)");
 	else
-		loaded_in_vain(ctx, module);
+		loaded_unproven(ctx, module);
 }

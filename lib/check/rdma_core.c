@@ -34,8 +34,10 @@ void check_rdma_core(struct check_ctx *ctx)
 			  "The version of rdma-core is not known.", "",
 			  "no libibverbs in /usr/lib or /usr/lib64");
 	else if (major >= 61)
-		check_add(ctx, MRG_CHECK_OK, "", "Indirect keys over 2 GiB are counted correctly.",
-			  "", "rdma-core %u (%.250s)", major, file);
+		check_add(
+			ctx, MRG_CHECK_OK, "", "Indirect keys over 2 GiB are counted correctly.",
+			"To be sure, see the package's change log: a version does not tell a distribution's patches.",
+			"rdma-core %u (%.250s)", major, file);
 	else
 		check_add(
 			ctx, MRG_CHECK_WARN, "",

@@ -21,6 +21,24 @@ static const char *remedy_for_unknown(const struct check_ctx *ctx)
 	return "Run as root on the host itself, outside of containers.";
 }
 
+static enum mrg_check_basis basis_of(const struct check_ctx *ctx, enum mrg_check_verdict verdict)
+{
+	if (verdict == MRG_CHECK_UNKNOWN)
+		return MRG_BASIS_NONE;
+	if (ctx->basis == MRG_BASIS_ASKED && ctx->opts->root)
+		return MRG_BASIS_READ;
+	if (ctx->basis == MRG_BASIS_NONE)
+		return verdict == MRG_CHECK_SKIP ? MRG_BASIS_READ : MRG_BASIS_INFERRED;
+	return ctx->basis;
+}
+
+static enum mrg_check_verdict may_say(const struct check_ctx *ctx, enum mrg_check_verdict verdict)
+{
+	return verdict == MRG_CHECK_OK && basis_of(ctx, verdict) == MRG_BASIS_INFERRED ?
+		       MRG_CHECK_LIKELY :
+		       verdict;
+}
+
 void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char *subject,
 	       const char *meaning, const char *remedy, const char *evidence, ...)
 {
@@ -35,7 +53,9 @@ void check_add(struct check_ctx *ctx, enum mrg_check_verdict verdict, const char
 	}
 	report->results = more;
 	r = &more[report->count++];
-	*r = (struct mrg_check_result){ .id = ctx->id, .verdict = verdict };
+	*r = (struct mrg_check_result){ .id = ctx->id,
+					.verdict = may_say(ctx, verdict),
+					.basis = basis_of(ctx, verdict) };
 	put(r->subject, sizeof(r->subject), subject);
 	put(r->meaning, sizeof(r->meaning), meaning);
 	if (verdict == MRG_CHECK_UNKNOWN && !*remedy)

@@ -22,6 +22,45 @@ static void judge_vendor(struct check_ctx *ctx)
 		version[0] ? ", version " : "", version);
 }
 
+/* The RDMA core is the kernel's, drivers below it are not.  Return: how many. */
+static size_t judge_drivers(struct check_ctx *ctx)
+{
+	const struct check_host *h = &ctx->host;
+	size_t found = 0;
+
+	for (size_t i = 0; i < h->rdma_count; i++) {
+		const struct check_rdma *r = &h->rdma[i];
+		char path[96], version[64] = "";
+
+		if (!r->foreign[0])
+			continue;
+		snprintf(path, sizeof(path), "/sys/module/%s/version", r->pci.driver);
+		host_tree_read(ctx->tree, path, version, sizeof(version));
+		check_add(
+			ctx, MRG_CHECK_WARN, r->name,
+			"The driver is not the kernel's own: what it does with large pages is not known, whatever ib_core answers.",
+			"See the line 'device-pages' of the device.", "%.200s%s%s", r->foreign,
+			version[0] ? ", version " : "", version);
+		found++;
+	}
+	return found;
+}
+
+static void add_own_stack(struct check_ctx *ctx)
+{
+	static const char meaning[] = "The RDMA stack is the kernel's own.";
+
+	if (ctx->host.modules_dep && ctx->host.modules_dep[0]) {
+		check_add(ctx, MRG_CHECK_OK, "", meaning, "",
+			  "RDMA core and drivers come from kernel/ (modules.dep)");
+		return;
+	}
+	ctx->basis = MRG_BASIS_INFERRED;
+	check_add(ctx, MRG_CHECK_OK, "", meaning,
+		  "To be sure, check where /lib/modules/$(uname -r)/modules.dep can be read.",
+		  "no RDMA module below updates/ or extra/; modules.dep was not readable");
+}
+
 void check_vendor_stack(struct check_ctx *ctx)
 {
 	const struct check_host *h = &ctx->host;
@@ -35,7 +74,6 @@ void check_vendor_stack(struct check_ctx *ctx)
 			  "Whether the RDMA stack is the kernel's own is not known.",
 			  "Run the check on the host.",
 			  "/lib/modules of this kernel is not visible (a container?)");
-	else
-		check_add(ctx, MRG_CHECK_OK, "", "The RDMA stack is the kernel's own.", "",
-			  "no ib_core below updates/ or extra/, no mlx_compat");
+	else if (!judge_drivers(ctx))
+		add_own_stack(ctx);
 }

@@ -7,10 +7,11 @@ static void read_evidence(const struct check_host *h, char *text, size_t room)
 		snprintf(text, room, "%s (asked of ib_core by the mrguard module)",
 			 h->walk == CHECK_WALK_EXACT ? "exact" : "truncating");
 	else
-		snprintf(text, room, "kernel %u.%u.%u (/proc/version)%s", h->kernel[0],
-			 h->kernel[1], h->kernel[2],
+		snprintf(text, room, "kernel %u.%u.%u (%s)%s", h->kernel[0], h->kernel[1],
+			 h->kernel[2], h->kernel_from,
 			 !h->modules_visible ? ", its modules are not visible" :
 			 h->vendor_core	     ? ", vendor's ib_core" :
+			 !h->kernel_follows  ? ", whose number does not tell which fixes it has" :
 					       "");
 }
 
@@ -21,11 +22,17 @@ void check_walk(struct check_ctx *ctx)
 	char evidence[320], meaning[256];
 
 	read_evidence(h, evidence, sizeof(evidence));
+	ctx->basis = h->walk_asked ? MRG_BASIS_ASKED : MRG_BASIS_INFERRED;
 	switch (h->walk) {
 	case CHECK_WALK_EXACT:
 		snprintf(meaning, sizeof(meaning),
 			 "%s walks pages of 4 GiB and more correctly, or never picks them.", core);
-		check_add(ctx, MRG_CHECK_OK, "", meaning, "", "%s", evidence);
+		check_add(
+			ctx, MRG_CHECK_OK, "", meaning,
+			h->walk_asked ?
+				"" :
+				"To be sure, load the module, as the line 'module' says, and check again.",
+			"%s", evidence);
 		break;
 	case CHECK_WALK_AFFECTED:
 		snprintf(meaning, sizeof(meaning),

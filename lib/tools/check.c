@@ -111,6 +111,7 @@ static enum term_style style_of(enum mrg_check_verdict verdict)
 {
 	switch (verdict) {
 	case MRG_CHECK_OK:
+	case MRG_CHECK_LIKELY:
 		return TERM_GOOD;
 	case MRG_CHECK_WARN:
 		return TERM_WARN;
@@ -123,17 +124,17 @@ static enum term_style style_of(enum mrg_check_verdict verdict)
 
 static void print_result(const struct term *term, const struct mrg_check_result *r)
 {
-	char head[128];
+	char head[128], line[350];
 
 	snprintf(head, sizeof(head), "%s%s%s", r->id, r->subject[0] ? " " : "", r->subject);
 	term_print(term, style_of(r->verdict), "%-8s", mrg_check_verdict_name(r->verdict));
 	term_print(term, TERM_STRONG, "%s\n", head);
-	term_wrap(term, 8, r->evidence);
+	snprintf(line, sizeof(line), "%s%s%s%s", r->evidence, r->basis ? " [" : "",
+		 r->basis ? mrg_check_basis_name(r->basis) : "", r->basis ? "]" : "");
+	term_wrap(term, 8, line);
 	if (r->meaning[0])
 		term_wrap(term, 8, r->meaning);
 	if (r->remedy[0] && r->verdict != MRG_CHECK_OK) {
-		char line[300];
-
 		snprintf(line, sizeof(line), "Remedy: %s", r->remedy);
 		term_wrap(term, 8, line);
 	}
@@ -141,7 +142,8 @@ static void print_result(const struct term *term, const struct mrg_check_result 
 
 /* What somebody has to do something about comes first. */
 static const enum mrg_check_verdict order[] = {
-	MRG_CHECK_FAIL, MRG_CHECK_WARN, MRG_CHECK_UNKNOWN, MRG_CHECK_OK, MRG_CHECK_SKIP,
+	MRG_CHECK_FAIL,	  MRG_CHECK_WARN, MRG_CHECK_UNKNOWN,
+	MRG_CHECK_LIKELY, MRG_CHECK_OK,	  MRG_CHECK_SKIP,
 };
 #define VERDICTS (sizeof(order) / sizeof(order[0]))
 
@@ -161,9 +163,9 @@ static void print_text(const struct mrg_check_report *report, const struct args 
 			    (order[v] != MRG_CHECK_OK && order[v] != MRG_CHECK_SKIP))
 				print_result(&term, &r[i]);
 		}
-	printf("\n%zu ok, %zu warn, %zu fail, %zu unknown, %zu do not apply\n", tally[MRG_CHECK_OK],
-	       tally[MRG_CHECK_WARN], tally[MRG_CHECK_FAIL], tally[MRG_CHECK_UNKNOWN],
-	       tally[MRG_CHECK_SKIP]);
+	printf("\n%zu ok, %zu likely, %zu warn, %zu fail, %zu unknown, %zu do not apply\n",
+	       tally[MRG_CHECK_OK], tally[MRG_CHECK_LIKELY], tally[MRG_CHECK_WARN],
+	       tally[MRG_CHECK_FAIL], tally[MRG_CHECK_UNKNOWN], tally[MRG_CHECK_SKIP]);
 }
 
 static json_t *to_json(const struct mrg_check_report *report)
@@ -174,10 +176,11 @@ static json_t *to_json(const struct mrg_check_report *report)
 
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(results,
-				      json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "id", r[i].id,
-						"subject", json_text(r[i].subject), "verdict",
-						mrg_check_verdict_name(r[i].verdict), "evidence",
-						json_text(r[i].evidence), "meaning",
+				      json_pack("{s:s, s:o, s:s, s:s, s:o, s:o, s:o}", "id",
+						r[i].id, "subject", json_text(r[i].subject),
+						"verdict", mrg_check_verdict_name(r[i].verdict),
+						"basis", mrg_check_basis_name(r[i].basis),
+						"evidence", json_text(r[i].evidence), "meaning",
 						json_text(r[i].meaning), "remedy",
 						json_text(r[i].remedy)));
 	return json_pack("{s:s, s:s, s:o}", "schema", "mrguard.check/1", "verdict",
@@ -198,7 +201,7 @@ static void print_label(const char *name, const char *value)
 
 static void print_prometheus(const struct mrg_check_report *report)
 {
-	static const char *const states[] = { "ok", "warn", "fail", "unknown", "skip" };
+	static const char *const states[] = { "ok", "likely", "warn", "fail", "unknown", "skip" };
 	size_t count;
 	const struct mrg_check_result *r = mrg_check_results(report, &count);
 

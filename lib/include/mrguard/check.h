@@ -21,6 +21,8 @@ extern "C" {
  * @MRG_CHECK_FAIL: corrupts data or fails
  * @MRG_CHECK_UNKNOWN: could not be seen; the evidence says why
  * @MRG_CHECK_SKIP: does not apply to this host
+ * @MRG_CHECK_LIKELY: as it should be by what a version or a name implies, which
+ *	nothing on this host confirmed
  */
 enum mrg_check_verdict {
 	MRG_CHECK_OK,
@@ -28,6 +30,21 @@ enum mrg_check_verdict {
 	MRG_CHECK_FAIL,
 	MRG_CHECK_UNKNOWN,
 	MRG_CHECK_SKIP,
+	MRG_CHECK_LIKELY,
+};
+
+/**
+ * enum mrg_check_basis - what a verdict rests on
+ * @MRG_BASIS_NONE: nothing: the verdict is MRG_CHECK_UNKNOWN
+ * @MRG_BASIS_INFERRED: a version or a name; never enough for MRG_CHECK_OK
+ * @MRG_BASIS_READ: a file that states it, on this host or in a record
+ * @MRG_BASIS_ASKED: the running kernel's own functions, or a device's answer
+ */
+enum mrg_check_basis {
+	MRG_BASIS_NONE,
+	MRG_BASIS_INFERRED,
+	MRG_BASIS_READ,
+	MRG_BASIS_ASKED,
 };
 
 /**
@@ -35,6 +52,7 @@ enum mrg_check_verdict {
  * @id: the check, a stable name ("walk", "device-pages")
  * @subject: what it is about: an RDMA device, a port, a pair; "" = the host
  * @verdict: see enum mrg_check_verdict
+ * @basis: see enum mrg_check_basis
  * @evidence: the value seen, and where
  * @meaning: one sentence
  * @remedy: one sentence with the exact command; "" where nothing is to be done
@@ -43,6 +61,7 @@ struct mrg_check_result {
 	const char *id;
 	char subject[80];
 	enum mrg_check_verdict verdict;
+	enum mrg_check_basis basis;
 	char evidence[320];
 	char meaning[256];
 	char remedy[256];
@@ -82,10 +101,12 @@ MRG_API void mrg_check_free(struct mrg_check_report *report);
 /** mrg_check_results() - in the order of the checks; they live as long as the report */
 MRG_API const struct mrg_check_result *mrg_check_results(const struct mrg_check_report *report,
 							 size_t *count);
-/** mrg_check_worst() - FAIL before WARN before UNKNOWN before OK */
+/** mrg_check_worst() - FAIL before WARN before UNKNOWN before LIKELY before OK */
 MRG_API enum mrg_check_verdict mrg_check_worst(const struct mrg_check_report *report);
-/** mrg_check_verdict_name() - "ok", "warn", "fail", "unknown", "skip" */
+/** mrg_check_verdict_name() - "ok", "warn", "fail", "unknown", "skip", "likely" */
 MRG_API const char *mrg_check_verdict_name(enum mrg_check_verdict verdict);
+/** mrg_check_basis_name() - "none", "inferred", "read", "asked" */
+MRG_API const char *mrg_check_basis_name(enum mrg_check_basis basis);
 
 #ifdef __cplusplus
 }
