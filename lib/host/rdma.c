@@ -10,6 +10,8 @@
 
 #include <mrguard/host.h>
 
+#include "host/pick.h"
+
 #include "host/files.h"
 
 #define DEFAULT_SYSFS "/sys"
@@ -158,8 +160,10 @@ ssize_t mrg_rdma_list(const char *sysfs, struct mrg_rdma_dev **devs)
 
 	list = calloc((size_t)count + 1, sizeof(*list));
 	for (int i = 0; i < count; i++) {
-		if (list)
+		if (list) {
 			read_device(sysfs, names[i]->d_name, &list[i]);
+			list[i].pick = host_pick_read(sysfs, names[i]->d_name);
+		}
 		free(names[i]);
 	}
 	if (count)

@@ -67,6 +67,7 @@ struct region_device {
 	struct mrg_pci_addr pci;
 	enum mrg_iommu iommu;
 	uint64_t max_mr_size; /* 0: no limit */
+	enum mrg_pick pick; /* whether the kernel's cap holds for its MRs */
 	uint32_t page_shift_bound; /* no page above it, by driver; 0: not known */
 };
 

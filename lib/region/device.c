@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "host/files.h"
+#include "host/module_file.h"
+#include "host/pick.h"
 #include "region/context.h"
 
 /*
@@ -33,15 +35,6 @@ static const struct {
 	{ "hns3", "hns_roce_hw_v2", 31 },
 };
 
-/* A module's taint holds 'O' where it was built outside the kernel's tree. */
-static bool module_in_tree(const struct region_env *env, const char *module)
-{
-	char taint[16];
-
-	return host_first_line(taint, sizeof(taint), "%s/module/%s/taint", env->sys, module) &&
-	       !strchr(taint, 'O');
-}
-
 static uint32_t bound_by_driver(const struct region_env *env, const char *dir)
 {
 	char driver[64];
@@ -49,8 +42,8 @@ static uint32_t bound_by_driver(const struct region_env *env, const char *dir)
 	host_link_name(driver, sizeof(driver), "%s/driver", dir);
 	for (size_t i = 0; i < sizeof(known_bounds) / sizeof(known_bounds[0]); i++)
 		if (!strcmp(driver, known_bounds[i].pci_driver) &&
-		    module_in_tree(env, known_bounds[i].rdma_module) &&
-		    module_in_tree(env, "ib_core"))
+		    host_module_in_tree(env->sys, known_bounds[i].rdma_module) &&
+		    host_module_in_tree(env->sys, "ib_core"))
 			return known_bounds[i].page_shift;
 	return 0;
 }
@@ -93,6 +86,7 @@ static void read_files(struct region_device *device, const struct region_env *en
 	device->has_pci = !mrg_importer_find(env->sys, device->name, &device->pci);
 	device_dir(device, env, dir, sizeof(dir));
 	device->page_shift_bound = bound_by_driver(env, dir);
+	device->pick = host_pick_read(env->sys, device->name);
 	snprintf(class_dir, sizeof(class_dir), "%s/class/infiniband/%s", env->sys, device->name);
 	device->iommu = access(class_dir, F_OK) ? MRG_IOMMU_MODE_UNKNOWN : iommu_of(dir);
 }

@@ -146,11 +146,19 @@ static void print_module(const struct term *term, const struct module *module)
 	print_cap(term, &module->info);
 }
 
-static void print_device(FILE *out, const struct mrg_rdma_dev *dev)
+static void print_device(FILE *out, const struct mrg_rdma_dev *dev, bool cap_is_loaded)
 {
+	static const char *const caps[] = {
+		[MRG_PICK_UNKNOWN] = "unknown whether the cap holds",
+		[MRG_PICK_KERNEL] = "the cap holds",
+		[MRG_PICK_OWN] = "the cap has no effect: the driver picks pages itself",
+	};
+
 	fprintf(out, "  %-14s  %-12s  driver %-12s  netdev %s\n", dev->name,
 		dev->has_pci ? pci_text(&dev->pci).text : "no PCI",
 		dev->driver[0] ? dev->driver : "-", dev->netdev[0] ? dev->netdev : "-");
+	if (cap_is_loaded)
+		fprintf(out, "  %-14s  %s\n", "", caps[dev->pick]);
 }
 
 static void print_info(const struct term *term, const struct info *info)
@@ -166,7 +174,7 @@ static void print_info(const struct term *term, const struct info *info)
 	else
 		fprintf(term->out, "RDMA devices:\n");
 	for (ssize_t i = 0; i < info->count; i++)
-		print_device(term->out, &info->devs[i]);
+		print_device(term->out, &info->devs[i], info->module.info.cap != MRG_CAP_OFF);
 }
 
 static json_t *text_or_null(const char *text)
@@ -209,6 +217,7 @@ static json_t *json_device(const struct mrg_rdma_dev *dev)
 	json_put(&out, "driver", text_or_null(dev->driver));
 	json_put(&out, "pci", dev->has_pci ? json_text(pci_text(&dev->pci).text) : json_null());
 	json_put(&out, "netdev", text_or_null(dev->netdev));
+	json_put(&out, "pick", json_string(mrg_pick_name(dev->pick)));
 	return out;
 }
 

@@ -170,6 +170,21 @@ struct mrg_vma_counts {
 MRG_API int mrg_dev_vma(struct mrg_dev *dev, pid_t pid, uint64_t start, uint64_t end,
 			struct mrg_vma_counts *out);
 
+/**
+ * enum mrg_pick - whose function picks the page of a device's MRs
+ * @MRG_PICK_UNKNOWN:	no evidence
+ * @MRG_PICK_KERNEL:	the kernel's, which mrguard_cap.ko caps
+ * @MRG_PICK_OWN:	the driver's own copy, on which the cap has no effect
+ */
+enum mrg_pick {
+	MRG_PICK_UNKNOWN,
+	MRG_PICK_KERNEL,
+	MRG_PICK_OWN,
+};
+
+/** mrg_pick_name() - "unknown", "kernel", "own" */
+MRG_API const char *mrg_pick_name(enum mrg_pick pick);
+
 /** One RDMA device of /sys/class/infiniband. */
 struct mrg_rdma_dev {
 	char name[64];
@@ -177,7 +192,9 @@ struct mrg_rdma_dev {
 	char netdev[32]; /* "" where there is none */
 	bool has_pci;
 	struct mrg_pci_addr pci;
-	uint64_t reserved[4]; /* 0 */
+	enum mrg_pick pick;
+	uint32_t reserved0; /* 0 */
+	uint64_t reserved[3]; /* 0 */
 };
 /** mrg_rdma_list() - the RDMA devices, by name.  @sysfs NULL = "/sys".  @devs
  *  is to be freed with free(3).  Returns their number, 0 where there are none. */
