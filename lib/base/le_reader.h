@@ -28,6 +28,19 @@ static inline void base_le_bytes(struct base_le_reader *r, void *to, size_t leng
 	r->left -= length;
 }
 
+/* What was skipped, to be read by itself. */
+static inline struct base_le_reader base_le_skip(struct base_le_reader *r, size_t length)
+{
+	struct base_le_reader skipped = { r->at, length, r->bad || length > r->left };
+
+	r->bad = skipped.bad;
+	if (r->bad)
+		return skipped;
+	r->at += length;
+	r->left -= length;
+	return skipped;
+}
+
 static inline uint8_t base_le_u8(struct base_le_reader *r)
 {
 	uint8_t value;

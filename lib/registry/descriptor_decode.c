@@ -215,17 +215,10 @@ static int keep_unknown(struct decoder *in, const uint8_t *at, size_t length, si
 /* Reads what stands before a part's content, and steps over both. */
 static int next_part(struct decoder *in, uint32_t *type, struct decoder *part)
 {
-	uint32_t length;
-
 	*part = *in;
 	*type = base_le_u32(&in->bytes);
-	length = base_le_u32(&in->bytes);
-	if (in->bytes.bad || length > in->bytes.left)
-		return damaged(in, "a part is cut short");
-	part->bytes = (struct base_le_reader){ .at = in->bytes.at, .left = length };
-	in->bytes.at += length;
-	in->bytes.left -= length;
-	return 0;
+	part->bytes = base_le_skip(&in->bytes, base_le_u32(&in->bytes));
+	return in->bytes.bad ? damaged(in, "a part is cut short") : 0;
 }
 
 static int take_part(struct decoder *in)
@@ -294,8 +287,7 @@ static int take_all(struct decoder *in)
 
 	if (in->bytes.at[10] || in->bytes.at[11])
 		return damaged(in, "its head has a field that is not 0");
-	in->bytes.at += DESC_HEAD;
-	in->bytes.left -= DESC_HEAD;
+	base_le_skip(&in->bytes, DESC_HEAD);
 	ret = next_part(in, &type, &part);
 	if (!ret && (type & ~DESC_MUST) != DESC_BUFFER)
 		ret = damaged(in, "the part of the buffer does not come first");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* A descriptor to bytes. */
-#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,85 +8,59 @@
 
 #include <mrguard/descriptor.h>
 
+#include "base/le_writer.h"
 #include "registry/descriptor_wire.h"
 
-static uint8_t *put_bytes(uint8_t *to, const void *bytes, size_t length)
-{
-	if (length)
-		memcpy(to, bytes, length);
-	return to + length;
-}
-
-static uint8_t *put16(uint8_t *to, uint16_t value)
-{
-	value = htole16(value);
-	return put_bytes(to, &value, sizeof(value));
-}
-
-static uint8_t *put32(uint8_t *to, uint32_t value)
-{
-	value = htole32(value);
-	return put_bytes(to, &value, sizeof(value));
-}
-
-static uint8_t *put64(uint8_t *to, uint64_t value)
-{
-	value = htole64(value);
-	return put_bytes(to, &value, sizeof(value));
-}
-
 /* What follows the NUL in a field of the caller's is not the reader's. */
-static uint8_t *put_name(uint8_t *to, const char name[DESC_NAME])
+static void put_name(uint8_t **at, const char name[DESC_NAME])
 {
-	size_t length = strnlen(name, DESC_NAME);
+	char field[DESC_NAME] = "";
 
-	memcpy(to, name, length);
-	memset(to + length, 0, DESC_NAME - length);
-	return to + DESC_NAME;
+	memcpy(field, name, strnlen(name, sizeof(field)));
+	base_put_bytes(at, field, sizeof(field));
 }
 
-static uint8_t *put_part(uint8_t *to, uint32_t type, size_t length)
+static void put_part(uint8_t **at, uint32_t type, size_t length)
 {
-	to = put32(to, type);
-	return put32(to, (uint32_t)length);
+	base_put_u32(at, type);
+	base_put_u32(at, (uint32_t)length);
 }
 
-static uint8_t *put_buffer(uint8_t *to, const struct mrg_descriptor *desc)
+static void put_buffer(uint8_t **at, const struct mrg_descriptor *desc)
 {
-	to = put_part(to, DESC_BUFFER | DESC_MUST, DESC_BUFFER_BYTES);
-	to = put64(to, desc->addr);
-	to = put64(to, desc->length);
-	to = put_bytes(to, desc->boot, sizeof(desc->boot));
-	to = put_name(to, desc->host);
-	to = put64(to, desc->instance);
-	return put64(to, desc->generation);
+	put_part(at, DESC_BUFFER | DESC_MUST, DESC_BUFFER_BYTES);
+	base_put_u64(at, desc->addr);
+	base_put_u64(at, desc->length);
+	base_put_bytes(at, desc->boot, sizeof(desc->boot));
+	put_name(at, desc->host);
+	base_put_u64(at, desc->instance);
+	base_put_u64(at, desc->generation);
 }
 
-static uint8_t *put_device(uint8_t *to, const struct mrg_desc_device *device)
+static void put_device(uint8_t **at, const struct mrg_desc_device *device)
 {
 	const uint8_t kinds[] = { (uint8_t)device->gid_type, device->link_layer, device->port, 0 };
 
-	to = put_part(to, DESC_DEVICE, DESC_DEVICE_BYTES + device->count * DESC_PIECE_BYTES);
-	to = put_name(to, device->name);
-	to = put_bytes(to, &device->guid, sizeof(device->guid));
-	to = put_bytes(to, device->gid, sizeof(device->gid));
-	to = put_bytes(to, kinds, sizeof(kinds));
-	to = put16(to, device->lid);
-	to = put16(to, 0);
-	to = put32(to, device->access);
+	put_part(at, DESC_DEVICE, DESC_DEVICE_BYTES + device->count * DESC_PIECE_BYTES);
+	put_name(at, device->name);
+	base_put_bytes(at, &device->guid, sizeof(device->guid));
+	base_put_bytes(at, device->gid, sizeof(device->gid));
+	base_put_bytes(at, kinds, sizeof(kinds));
+	base_put_u16(at, device->lid);
+	base_put_u16(at, 0);
+	base_put_u32(at, device->access);
 	for (size_t i = 0; i < device->count; i++) {
-		to = put64(to, device->pieces[i].wire);
-		to = put64(to, device->pieces[i].length);
-		to = put32(to, device->pieces[i].rkey);
+		base_put_u64(at, device->pieces[i].wire);
+		base_put_u64(at, device->pieces[i].length);
+		base_put_u32(at, device->pieces[i].rkey);
 	}
-	return to;
 }
 
-static uint8_t *put_share(uint8_t *to, const struct mrg_desc_share *share)
+static void put_share(uint8_t **at, const struct mrg_desc_share *share)
 {
-	to = put_part(to, DESC_SHARE, DESC_SHARE_BYTES + share->length);
-	to = put32(to, share->protocol);
-	return put_bytes(to, share->bytes, share->length);
+	put_part(at, DESC_SHARE, DESC_SHARE_BYTES + share->length);
+	base_put_u32(at, share->protocol);
+	base_put_bytes(at, share->bytes, share->length);
 }
 
 /* 0: above the limits, which are such that no sum here overflows. */
@@ -114,19 +87,20 @@ static size_t total_bytes(const struct mrg_descriptor *desc)
 
 static void write_all(uint8_t *out, const struct mrg_descriptor *desc, size_t bytes)
 {
-	uint8_t *to = put_bytes(out, DESC_MAGIC, sizeof(DESC_MAGIC) - 1);
+	uint8_t *to = out, *check = out + DESC_CHECK_AT;
 
-	to = put16(to, DESC_VERSION);
-	to = put16(to, 0);
-	to = put32(to, (uint32_t)bytes);
-	to = put32(to, 0);
-	to = put_buffer(to, desc);
+	base_put_bytes(&to, DESC_MAGIC, sizeof(DESC_MAGIC) - 1);
+	base_put_u16(&to, DESC_VERSION);
+	base_put_u16(&to, 0);
+	base_put_u32(&to, (uint32_t)bytes);
+	base_put_u32(&to, 0);
+	put_buffer(&to, desc);
 	for (size_t i = 0; i < desc->device_count; i++)
-		to = put_device(to, &desc->devices[i]);
+		put_device(&to, &desc->devices[i]);
 	for (size_t i = 0; i < desc->share_count; i++)
-		to = put_share(to, &desc->shares[i]);
-	put_bytes(to, desc->unknown, desc->unknown_length);
-	put32(out + DESC_CHECK_AT, (uint32_t)crc32_z(0, out, bytes));
+		put_share(&to, &desc->shares[i]);
+	base_put_bytes(&to, desc->unknown, desc->unknown_length);
+	base_put_u32(&check, (uint32_t)crc32_z(0, out, bytes));
 }
 
 /* Reserved words are 0.  Pieces say where they start, and the bytes do not: it

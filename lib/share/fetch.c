@@ -274,7 +274,7 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks, c
 		return ret;
 	/* The owner goes on meanwhile. */
 	acknowledge(fetch);
-	return fetch->sink->settle(fetch->sink->to);
+	return fetch->sink->settle ? fetch->sink->settle(fetch->sink->to) : 0;
 }
 
 /* The owner's words are kept as they came. */

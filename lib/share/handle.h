@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include <mrguard/share.h>
 
@@ -26,7 +27,7 @@ struct share_piece {
  * waits for it.  The first is never taken under the second.
  */
 struct mrg_range {
-	struct mrg_range *next;
+	SLIST_ENTRY(mrg_range) next;
 	struct mrg_share *share;
 	unsigned int published; /* share.lock */
 	unsigned int clients; /* share.lock: the server's references */
@@ -58,8 +59,8 @@ struct mrg_share {
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t imported;
 	struct share_server *server;
-	struct mrg_range *ranges;
-	struct share_mapping *mappings;
+	SLIST_HEAD(, mrg_range) ranges;
+	SLIST_HEAD(, share_mapping) mappings;
 };
 
 /* handle.c */
@@ -103,7 +104,7 @@ void share_range_drop_all(struct mrg_share *share);
 struct share_sink {
 	/** takes @fd over; 0 or -errno, with the failure kept for @share */
 	int (*chunk)(void *to, int fd, uint64_t size, uint64_t offset);
-	/** a message's chunks are all in; 0 or -errno */
+	/** a message's chunks are all in; 0 or -errno; NULL: nothing is to be done */
 	int (*settle)(void *to);
 	int (*handle)(void *to, const uint8_t handle[SHARE_IPC]);
 	void *to;

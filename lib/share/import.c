@@ -15,7 +15,7 @@
 enum mapping_state { MAPPING_MAKING, MAPPING_READY };
 
 struct share_mapping {
-	struct share_mapping *next;
+	SLIST_ENTRY(share_mapping) next;
 	struct mrg_share *share;
 	enum mapping_state state;
 	unsigned int users;
@@ -97,12 +97,6 @@ static int host_chunk(void *to, int fd, uint64_t size, uint64_t offset)
 	close(fd);
 	m->filled += ret ? 0 : size;
 	return ret;
-}
-
-static int host_settle(void *to)
-{
-	(void)to;
-	return 0;
 }
 
 /* ---- GPU memory ---- */
@@ -192,7 +186,7 @@ static int make_mapping(struct share_mapping *m)
 	bool host = m->token.kind == SHARE_HOST;
 	const struct share_sink sink = {
 		.chunk = host ? host_chunk : gpu_chunk,
-		.settle = host ? host_settle : gpu_settle,
+		.settle = host ? NULL : gpu_settle,
 		.handle = ipc_handle,
 		.to = m,
 	};
@@ -215,7 +209,7 @@ static struct share_mapping *find_mapping(struct mrg_share *share, const struct 
 {
 	struct share_mapping *m;
 
-	for (m = share->mappings; m; m = m->next)
+	SLIST_FOREACH(m, &share->mappings, next)
 		if (m->token.generation == like->token.generation &&
 		    !memcmp(m->token.secret, like->token.secret, SHARE_SECRET) &&
 		    m->device == like->device && m->flags == like->flags &&
@@ -237,15 +231,6 @@ static struct share_mapping *join_mapping(struct mrg_share *share, const struct 
 	return m;
 }
 
-static void leave_list(struct share_mapping *m)
-{
-	struct share_mapping **at = &m->share->mappings;
-
-	while (*at != m)
-		at = &(*at)->next;
-	*at = m->next;
-}
-
 /* Takes @fresh over; the mapping to use, with a use counted, or NULL. */
 static struct share_mapping *get_mapping(struct mrg_share *share, struct share_mapping *fresh,
 					 int *ret)
@@ -263,8 +248,7 @@ static struct share_mapping *get_mapping(struct mrg_share *share, struct share_m
 	}
 	fresh->state = MAPPING_MAKING;
 	fresh->users = 1;
-	fresh->next = share->mappings;
-	share->mappings = fresh;
+	SLIST_INSERT_HEAD(&share->mappings, fresh, next);
 	pthread_mutex_unlock(&share->lock);
 
 	*ret = make_mapping(fresh);
@@ -272,7 +256,7 @@ static struct share_mapping *get_mapping(struct mrg_share *share, struct share_m
 	pthread_mutex_lock(&share->lock);
 	fresh->state = MAPPING_READY;
 	if (*ret)
-		leave_list(fresh);
+		SLIST_REMOVE(&share->mappings, fresh, share_mapping, next);
 	pthread_cond_broadcast(&share->imported);
 	pthread_mutex_unlock(&share->lock);
 	if (!*ret)
@@ -435,7 +419,7 @@ void mrg_import_release(struct mrg_import *import)
 	pthread_mutex_lock(&m->share->lock);
 	last = !--m->users;
 	if (last)
-		leave_list(m);
+		SLIST_REMOVE(&m->share->mappings, m, share_mapping, next);
 	pthread_mutex_unlock(&m->share->lock);
 	if (last)
 		close_mapping(m);

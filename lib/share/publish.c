@@ -190,7 +190,7 @@ static struct mrg_range *find_same(const struct mrg_share *share, const struct m
 {
 	struct mrg_range *r;
 
-	for (r = share->ranges; r; r = r->next)
+	SLIST_FOREACH(r, &share->ranges, next)
 		if (r->published && is_same(r, range))
 			return r;
 	return NULL;
@@ -208,8 +208,7 @@ static int enlist(struct mrg_share *share, struct mrg_range *range, const uint8_
 	ret = describe(range, device);
 	if (ret)
 		return ret;
-	range->next = share->ranges;
-	share->ranges = range;
+	SLIST_INSERT_HEAD(&share->ranges, range, next);
 	return 0;
 }
 
@@ -418,15 +417,6 @@ int mrg_share_publish_memfds(struct mrg_share *share, const struct mrg_memfd *fd
 
 /* ---- withdrawing ---- */
 
-static void unlink_range(struct mrg_range *range)
-{
-	struct mrg_range **at = &range->share->ranges;
-
-	while (*at != range)
-		at = &(*at)->next;
-	*at = range->next;
-}
-
 void mrg_share_unpublish(struct mrg_range *range)
 {
 	struct mrg_share *share;
@@ -438,7 +428,7 @@ void mrg_share_unpublish(struct mrg_range *range)
 	pthread_mutex_lock(&share->lock);
 	last = !--range->published;
 	if (last)
-		unlink_range(range);
+		SLIST_REMOVE(&share->ranges, range, mrg_range, next);
 	pthread_mutex_unlock(&share->lock);
 	if (!last)
 		return;

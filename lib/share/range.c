@@ -42,8 +42,8 @@ void share_range_drop_all(struct mrg_share *share)
 {
 	struct mrg_range *range;
 
-	while ((range = share->ranges)) {
-		share->ranges = range->next;
+	while ((range = SLIST_FIRST(&share->ranges))) {
+		SLIST_REMOVE_HEAD(&share->ranges, next);
 		share_range_free(range);
 	}
 }
@@ -64,7 +64,7 @@ struct mrg_range *share_range_find(struct mrg_share *share, uint64_t generation,
 	struct mrg_range *range;
 
 	pthread_mutex_lock(&share->lock);
-	for (range = share->ranges; range; range = range->next)
+	SLIST_FOREACH(range, &share->ranges, next)
 		if (range->generation == generation && same_secret(range->secret, secret))
 			break;
 	if (range)

@@ -75,7 +75,7 @@ int mrg_ep_arm(struct mrg_ep *ep)
 	pthread_mutex_lock(&ep->lock);
 	transfer_ep_progress(ep);
 	arm(ep);
-	some = ep->done_first || ep->notes.first || ep->state == EP_FAILED;
+	some = !TAILQ_EMPTY(&ep->done) || !STAILQ_EMPTY(&ep->notes.list) || ep->state == EP_FAILED;
 	pthread_mutex_unlock(&ep->lock);
 	return some;
 }

@@ -17,31 +17,15 @@ static int stale(const struct mrg_ep *ep, uint64_t request)
 			     (unsigned long long)request);
 }
 
-static void take_off_done(struct transfer_request *request)
-{
-	struct mrg_ep *ep = request->ep;
-
-	if (request->prev)
-		request->prev->next = request->next;
-	else
-		ep->done_first = request->next;
-	if (request->next)
-		request->next->prev = request->prev;
-	else
-		ep->done_last = request->prev;
-	request->next = request->prev = NULL;
-}
-
 int mrg_poll(struct mrg_ep *ep, struct mrg_done *done, int cap)
 {
+	struct transfer_request *request;
 	int n = 0;
 
 	pthread_mutex_lock(&ep->lock);
 	transfer_ep_progress(ep);
-	while (n < cap && ep->done_first) {
-		struct transfer_request *request = ep->done_first;
-
-		take_off_done(request);
+	while (n < cap && (request = TAILQ_FIRST(&ep->done))) {
+		TAILQ_REMOVE(&ep->done, request, link);
 		request->waited = true;
 		done[n++] = (struct mrg_done){ .request = request->handle,
 					       .user = request->user,
@@ -82,7 +66,7 @@ int mrg_wait(struct mrg_ep *ep, uint64_t handle, int timeout_ms)
 	request = transfer_request_find(&ep->requests, handle);
 	if (request) {
 		if (request->done && !request->waited)
-			take_off_done(request);
+			TAILQ_REMOVE(&ep->done, request, link);
 		request->waited = true;
 		ret = transfer_ep_await(ep, is_done, &handle, timeout_ms);
 		/* Another thread may have freed it meanwhile. */
@@ -115,7 +99,7 @@ int mrg_request_free(struct mrg_ep *ep, uint64_t handle)
 	if (ret)
 		return ret;
 	if (!request->waited)
-		take_off_done(request);
+		TAILQ_REMOVE(&ep->done, request, link);
 	transfer_request_free(request);
 	pthread_mutex_unlock(&ep->lock);
 	return 0;

@@ -140,6 +140,6 @@ void transfer_ep_progress(struct mrg_ep *ep)
 	if (ep->armed)
 		disarm(ep);
 	transfer_ep_drain(ep);
-	if (ep->queue_first || ep->repeat.count)
+	if (!STAILQ_EMPTY(&ep->queue) || ep->repeat.count)
 		transfer_post_all(ep);
 }

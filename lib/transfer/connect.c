@@ -85,7 +85,7 @@ int mrg_ep_connect(struct mrg_transfer *transfer, const char *host, const char *
 static bool is_idle(struct mrg_ep *ep, void *arg)
 {
 	(void)arg;
-	return !ep->active && (ep->state == EP_OPEN || transfer_lanes_quiet(ep));
+	return TAILQ_EMPTY(&ep->active) && (ep->state == EP_OPEN || transfer_lanes_quiet(ep));
 }
 
 static bool say_bye(struct mrg_ep *ep)

@@ -41,6 +41,10 @@ struct mrg_ep *transfer_ep_new(struct mrg_transfer *transfer, int fd, const char
 
 	if (!ep)
 		return NULL;
+	STAILQ_INIT(&ep->queue);
+	TAILQ_INIT(&ep->active);
+	TAILQ_INIT(&ep->done);
+	STAILQ_INIT(&ep->notes.list);
 	ep->transfer = transfer;
 	ep->ops = transfer->ops;
 	ep->socket.fd = fd;
@@ -56,10 +60,10 @@ struct mrg_ep *transfer_ep_new(struct mrg_transfer *transfer, int fd, const char
 
 static void free_notes(struct transfer_notes *notes)
 {
-	struct transfer_note *next;
+	struct transfer_note *note;
 
-	for (struct transfer_note *note = notes->first; note; note = next) {
-		next = note->next;
+	while ((note = STAILQ_FIRST(&notes->list))) {
+		STAILQ_REMOVE_HEAD(&notes->list, next);
 		free(note);
 	}
 }

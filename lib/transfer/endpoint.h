@@ -39,10 +39,10 @@ struct mrg_ep {
 	uint32_t lane_count;
 	uint32_t next_lane;
 	uint32_t inline_bytes;
-	struct transfer_request *queue_first, *queue_last; /* to be cut */
+	struct transfer_request_queue queue; /* to be cut */
 	struct transfer_slice_queue repeat;
-	struct transfer_request *active; /* all that are not done */
-	struct transfer_request *done_first, *done_last;
+	struct transfer_request_list active; /* all that are not done */
+	struct transfer_request_list done;
 	struct transfer_request_table requests;
 	uint64_t ops_out; /* operations not done */
 	struct mrg_ep_stats stats;
@@ -64,7 +64,7 @@ struct mrg_ep {
 	size_t slot;
 	struct mrg_listener *listener; /* until it is open */
 	bool orphan; /* its listener is closed: the control thread frees it */
-	struct mrg_ep *next_open; /* of the listener */
+	STAILQ_ENTRY(mrg_ep) next_open; /* of the listener */
 	char peer[160];
 	struct route_gid gid;
 	struct route_gid offered[MESSAGE_GIDS]; /* own, in HELLO */

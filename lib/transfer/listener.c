@@ -24,6 +24,7 @@ int mrg_listener_open(struct mrg_transfer *transfer, const char *host, const cha
 	if (!listener)
 		return transfer_fail(transfer, -ENOMEM, "listen", "Free memory on this host.",
 				     "No memory is left for a listener.");
+	STAILQ_INIT(&listener->open);
 	listener->transfer = transfer;
 	listener->fd = transfer_socket_listen(transfer, host, service, &listener->port);
 	if (listener->fd < 0) {
@@ -69,23 +70,22 @@ static void disown(struct mrg_listener *listener)
 }
 
 /* All are notified before the first is waited for. */
-static void let_go(struct mrg_ep *first)
+static void let_go(struct transfer_ep_queue *open)
 {
-	struct mrg_ep *notified = NULL, *ep, *next;
+	struct transfer_ep_queue notified = STAILQ_HEAD_INITIALIZER(notified);
+	struct mrg_ep *ep;
 	uint64_t until;
 
-	for (ep = first; ep; ep = next) {
-		next = ep->next_open;
-		if (!transfer_ep_end(ep)) {
+	while ((ep = STAILQ_FIRST(open))) {
+		STAILQ_REMOVE_HEAD(open, next_open);
+		if (transfer_ep_end(ep))
+			STAILQ_INSERT_TAIL(&notified, ep, next_open);
+		else
 			transfer_ep_free(ep);
-			continue;
-		}
-		ep->next_open = notified;
-		notified = ep;
 	}
 	until = transfer_after(FAREWELL_MS);
-	for (ep = notified; ep; ep = next) {
-		next = ep->next_open;
+	while ((ep = STAILQ_FIRST(&notified))) {
+		STAILQ_REMOVE_HEAD(&notified, next_open);
 		transfer_ep_farewell(ep, until);
 		transfer_ep_free(ep);
 	}
@@ -99,7 +99,7 @@ void mrg_listener_close(struct mrg_listener *listener)
 	transfer_slots_remove(&listener->transfer->slots, listener->slot, listener->fd);
 	disown(listener);
 	pthread_mutex_unlock(&listener->transfer->lock);
-	let_go(listener->first);
+	let_go(&listener->open);
 	pthread_cond_destroy(&listener->arrived);
 	close(listener->fd);
 	free(listener);
@@ -112,9 +112,9 @@ unsigned int mrg_listener_port(const struct mrg_listener *listener)
 
 static int wait_for_peer(struct mrg_listener *listener, uint64_t until)
 {
-	while (!listener->first)
+	while (STAILQ_EMPTY(&listener->open))
 		if (transfer_condition_wait(&listener->arrived, &listener->transfer->lock, until))
-			return listener->first ? 0 : -EAGAIN;
+			return STAILQ_EMPTY(&listener->open) ? -EAGAIN : 0;
 	return 0;
 }
 
@@ -127,10 +127,8 @@ int mrg_listener_accept(struct mrg_listener *listener, int timeout_ms, struct mr
 	pthread_mutex_lock(&transfer->lock);
 	ret = wait_for_peer(listener, until);
 	if (!ret) {
-		*ep = listener->first;
-		listener->first = (*ep)->next_open;
-		if (!listener->first)
-			listener->last = NULL;
+		*ep = STAILQ_FIRST(&listener->open);
+		STAILQ_REMOVE_HEAD(&listener->open, next_open);
 		listener->unaccepted--;
 	}
 	pthread_mutex_unlock(&transfer->lock);
@@ -149,11 +147,7 @@ static void hand_over(struct mrg_ep *ep)
 	ep->listener = NULL;
 	listener->greeting--;
 	listener->unaccepted++;
-	if (listener->last)
-		listener->last->next_open = ep;
-	else
-		listener->first = ep;
-	listener->last = ep;
+	STAILQ_INSERT_TAIL(&listener->open, ep, next_open);
 	pthread_cond_signal(&listener->arrived);
 }
 

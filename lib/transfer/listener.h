@@ -5,8 +5,11 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include <mrguard/transfer.h>
+
+STAILQ_HEAD(transfer_ep_queue, mrg_ep);
 
 struct mrg_listener {
 	struct mrg_transfer *transfer;
@@ -14,7 +17,7 @@ struct mrg_listener {
 	size_t slot;
 	unsigned int port;
 	pthread_cond_t arrived; /* with transfer->lock */
-	struct mrg_ep *first, *last; /* open, not accepted */
+	struct transfer_ep_queue open; /* not accepted */
 	size_t unaccepted;
 	size_t greeting;
 };

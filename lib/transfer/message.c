@@ -1,50 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
 
 #include "base/le_reader.h"
+#include "base/le_writer.h"
 #include "base/text.h"
 #include "transfer/message.h"
 
 #define MAGIC 0x5847524dU /* "MRGX" */
 #define MAX_QPN 0xffffffU /* of 24 bits, as PSNs are */
-
-/* ---- writing ---- */
-
-static void put(uint8_t **at, const void *bytes, size_t length)
-{
-	if (length)
-		memcpy(*at, bytes, length);
-	*at += length;
-}
-
-static void put8(uint8_t **at, uint8_t value)
-{
-	put(at, &value, 1);
-}
-
-static void put16(uint8_t **at, uint16_t value)
-{
-	value = htole16(value);
-	put(at, &value, sizeof(value));
-}
-
-static void put32(uint8_t **at, uint32_t value)
-{
-	value = htole32(value);
-	put(at, &value, sizeof(value));
-}
-
-static void put64(uint8_t **at, uint64_t value)
-{
-	value = htole64(value);
-	put(at, &value, sizeof(value));
-}
-
-/* ---- reading ---- */
 
 /* A text fills its place; what a terminal would obey is taken out. */
 static void get_text(struct base_le_reader *r, char *text, size_t size)
@@ -58,8 +24,8 @@ static void get_text(struct base_le_reader *r, char *text, size_t size)
 
 static void put_lane(uint8_t **at, const struct transfer_message_lane *lane)
 {
-	put32(at, lane->qpn);
-	put32(at, lane->psn);
+	base_put_u32(at, lane->qpn);
+	base_put_u32(at, lane->psn);
 }
 
 static void get_lane(struct base_le_reader *r, struct transfer_message_lane *lane)
@@ -72,12 +38,12 @@ static void get_lane(struct base_le_reader *r, struct transfer_message_lane *lan
 
 static void put_port(uint8_t **at, const struct transfer_message_port *port)
 {
-	put(at, port->gid, sizeof(port->gid));
-	put32(at, port->lid);
-	put8(at, port->ethernet);
-	put8(at, port->gid_type);
-	put8(at, port->mtu);
-	put8(at, port->reads);
+	base_put_bytes(at, port->gid, sizeof(port->gid));
+	base_put_u32(at, port->lid);
+	base_put_u8(at, port->ethernet);
+	base_put_u8(at, port->gid_type);
+	base_put_u8(at, port->mtu);
+	base_put_u8(at, port->reads);
 }
 
 static void get_port(struct base_le_reader *r, struct transfer_message_port *port)
@@ -96,18 +62,18 @@ static void get_port(struct base_le_reader *r, struct transfer_message_port *por
 static void put_hello(uint8_t **at, const struct transfer_message_hello *hello)
 {
 	put_port(at, &hello->port);
-	put32(at, hello->gids);
+	base_put_u32(at, hello->gids);
 	for (uint32_t i = 0; i < hello->gids; i++) {
-		put(at, hello->gid[i].gid, sizeof(hello->gid[i].gid));
-		put8(at, hello->gid[i].type);
+		base_put_bytes(at, hello->gid[i].gid, sizeof(hello->gid[i].gid));
+		base_put_u8(at, hello->gid[i].type);
 	}
-	put32(at, hello->taken);
-	put(at, hello->name, sizeof(hello->name));
-	put32(at, hello->lanes);
+	base_put_u32(at, hello->taken);
+	base_put_bytes(at, hello->name, sizeof(hello->name));
+	base_put_u32(at, hello->lanes);
 	for (uint32_t i = 0; i < hello->lanes; i++)
 		put_lane(at, &hello->lane[i]);
-	put64(at, hello->abilities);
-	put(at, hello->parts.bytes, hello->parts.length);
+	base_put_u64(at, hello->abilities);
+	base_put_bytes(at, hello->parts.bytes, hello->parts.length);
 }
 
 static void get_gids(struct base_le_reader *r, struct transfer_message_hello *hello)
@@ -134,12 +100,7 @@ static void get_parts(struct base_le_reader *r, struct transfer_message_hello *h
 	while (r->left && !r->bad) {
 		uint16_t type = base_le_u16(r), length = base_le_u16(r);
 
-		if (length > r->left) {
-			r->bad = true;
-			return;
-		}
-		r->at += length;
-		r->left -= length;
+		base_le_skip(r, length);
 		if (type & MESSAGE_PART_MUST && !hello->unknown)
 			hello->unknown = type;
 	}
@@ -168,8 +129,8 @@ static void get_hello(struct base_le_reader *r, struct transfer_message_hello *h
 
 static void put_offer(uint8_t **at, const struct transfer_message_offer *offer)
 {
-	put32(at, offer->index);
-	put32(at, offer->epoch);
+	base_put_u32(at, offer->index);
+	base_put_u32(at, offer->epoch);
 	put_port(at, &offer->port);
 	put_lane(at, &offer->lane);
 }
@@ -192,9 +153,9 @@ static void get_offer(struct base_le_reader *r, struct transfer_message_offer *o
 
 static void put_refusal(uint8_t **at, const struct transfer_message_refusal *refusal)
 {
-	put32(at, (uint32_t)refusal->code);
-	put(at, refusal->cause, sizeof(refusal->cause));
-	put(at, refusal->remedy, sizeof(refusal->remedy));
+	base_put_u32(at, (uint32_t)refusal->code);
+	base_put_bytes(at, refusal->cause, sizeof(refusal->cause));
+	base_put_bytes(at, refusal->remedy, sizeof(refusal->remedy));
 }
 
 static void get_refusal(struct base_le_reader *r, struct transfer_message_refusal *refusal)
@@ -219,18 +180,18 @@ static void put_body(uint8_t **at, const struct transfer_message *message)
 		break;
 	case MESSAGE_BROKEN:
 	case MESSAGE_RESUME:
-		put32(at, message->offer.index);
-		put32(at, message->offer.epoch);
+		base_put_u32(at, message->offer.index);
+		base_put_u32(at, message->offer.epoch);
 		break;
 	case MESSAGE_REFUSED:
 		put_refusal(at, &message->refusal);
 		break;
 	case MESSAGE_NOTE:
-		put(at, message->note.bytes, message->note.length);
+		base_put_bytes(at, message->note.bytes, message->note.length);
 		break;
 	case MESSAGE_REVOKE:
 	case MESSAGE_REVOKED:
-		put64(at, message->generation);
+		base_put_u64(at, message->generation);
 		break;
 	default:
 		break;
@@ -285,10 +246,10 @@ size_t transfer_message_encode(const struct transfer_message *message, uint8_t *
 	uint8_t *at = out + MESSAGE_HEAD, *head = out;
 
 	put_body(&at, message);
-	put32(&head, MAGIC);
-	put16(&head, MESSAGE_VERSION);
-	put16(&head, (uint16_t)message->type);
-	put32(&head, (uint32_t)(at - out - MESSAGE_HEAD));
+	base_put_u32(&head, MAGIC);
+	base_put_u16(&head, MESSAGE_VERSION);
+	base_put_u16(&head, (uint16_t)message->type);
+	base_put_u32(&head, (uint32_t)(at - out - MESSAGE_HEAD));
 	return (size_t)(at - out);
 }
 

@@ -35,12 +35,12 @@ int mrg_ep_send(struct mrg_ep *ep, const void *bytes, size_t length)
 static bool has_note(struct mrg_ep *ep, void *arg)
 {
 	(void)arg;
-	return ep->notes.first || ep->state == EP_FAILED;
+	return !STAILQ_EMPTY(&ep->notes.list) || ep->state == EP_FAILED;
 }
 
 static ssize_t take_note(struct mrg_ep *ep, void *bytes, size_t cap)
 {
-	struct transfer_note *note = ep->notes.first;
+	struct transfer_note *note = STAILQ_FIRST(&ep->notes.list);
 	ssize_t length;
 
 	if (!note)
@@ -50,9 +50,7 @@ static ssize_t take_note(struct mrg_ep *ep, void *bytes, size_t cap)
 				     "Offer room for MRG_NOTE_MAX bytes.",
 				     "The note has %zu bytes, and there is room for %zu.",
 				     note->length, cap);
-	ep->notes.first = note->next;
-	if (!ep->notes.first)
-		ep->notes.last = NULL;
+	STAILQ_REMOVE_HEAD(&ep->notes.list, next);
 	ep->notes.bytes -= sizeof(*note) + note->length;
 	length = (ssize_t)note->length;
 	memcpy(bytes, note->bytes, note->length);
@@ -86,14 +84,9 @@ int transfer_note_message(struct mrg_ep *ep, const struct transfer_message_bytes
 	note = malloc(sizeof(*note) + bytes->length);
 	if (!note)
 		return -ENOMEM;
-	note->next = NULL;
 	note->length = bytes->length;
 	memcpy(note->bytes, bytes->bytes, bytes->length);
-	if (ep->notes.last)
-		ep->notes.last->next = note;
-	else
-		ep->notes.first = note;
-	ep->notes.last = note;
+	STAILQ_INSERT_TAIL(&ep->notes.list, note, next);
 	ep->notes.bytes += sizeof(*note) + note->length;
 	transfer_ep_wake(ep);
 	return 0;

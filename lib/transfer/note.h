@@ -4,19 +4,20 @@
 #define TRANSFER_NOTE_H
 
 #include <stddef.h>
+#include <sys/queue.h>
 
 #include "transfer/message.h"
 
 struct mrg_ep;
 
 struct transfer_note {
-	struct transfer_note *next;
+	STAILQ_ENTRY(transfer_note) next;
 	size_t length;
 	uint8_t bytes[];
 };
 
 struct transfer_notes {
-	struct transfer_note *first, *last;
+	STAILQ_HEAD(, transfer_note) list;
 	size_t bytes; /* with their heads: an empty note takes memory too */
 };
 

@@ -76,15 +76,6 @@ static void add_wr(struct mrg_ep *ep, struct transfer_lane *lane, struct chain *
 	chain->unsignalled += cut->length;
 }
 
-static void unqueue(struct mrg_ep *ep, struct transfer_request *request)
-{
-	ep->queue_first = request->next_queued;
-	if (!ep->queue_first)
-		ep->queue_last = NULL;
-	request->next_queued = NULL;
-	request->queued = false;
-}
-
 /* One that failed on its way: cut as it was. */
 static bool next_repeated(struct mrg_ep *ep, struct transfer_slice *slice, struct transfer_cut *cut)
 {
@@ -105,7 +96,7 @@ static bool next_repeated(struct mrg_ep *ep, struct transfer_slice *slice, struc
 static bool next_slice(struct mrg_ep *ep, struct transfer_slice *slice, struct transfer_cut *cut,
 		       bool *last)
 {
-	struct transfer_request *request = ep->queue_first;
+	struct transfer_request *request = STAILQ_FIRST(&ep->queue);
 	const struct transfer_op *op;
 
 	*last = false;
@@ -124,8 +115,10 @@ static bool next_slice(struct mrg_ep *ep, struct transfer_slice *slice, struct t
 		return true;
 	request->cursor = (struct transfer_cursor){ .op = request->cursor.op + 1 };
 	*last = request->cursor.op == request->op_count;
-	if (*last)
-		unqueue(ep, request);
+	if (*last) {
+		STAILQ_REMOVE_HEAD(&ep->queue, in_queue);
+		request->queued = false;
+	}
 	return true;
 }
 
@@ -229,7 +222,7 @@ void transfer_post_all(struct mrg_ep *ep)
 	struct transfer_lane *lane;
 	uint32_t room;
 
-	while (ep->repeat.count || ep->queue_first) {
+	while (ep->repeat.count || !STAILQ_EMPTY(&ep->queue)) {
 		lane = lane_with_room(ep, &room);
 		if (!lane || !post_chain(ep, lane, room))
 			return;

@@ -72,13 +72,13 @@ static struct transfer_request *allocate(struct transfer_request_table *table, s
 struct transfer_request *transfer_request_new(struct mrg_ep *ep, size_t bytes)
 {
 	struct transfer_request_table *table = &ep->requests;
-	struct transfer_request *request = table->spare;
+	struct transfer_request *request = SLIST_FIRST(&table->spare);
 	uint32_t place;
 
 	if (bytes < SMALL_BYTES)
 		bytes = SMALL_BYTES;
 	if (bytes == SMALL_BYTES && request) {
-		table->spare = request->next;
+		SLIST_REMOVE_HEAD(&table->spare, in_spare);
 		table->spare_count--;
 	} else {
 		request = allocate(table, bytes);
@@ -101,8 +101,7 @@ void transfer_request_free(struct transfer_request *request)
 
 	request->handle = 0;
 	if (request->bytes == SMALL_BYTES && table->spare_count < SPARE_MAX) {
-		request->next = table->spare;
-		table->spare = request;
+		SLIST_INSERT_HEAD(&table->spare, request, in_spare);
 		table->spare_count++;
 		return;
 	}
@@ -121,17 +120,6 @@ void transfer_request_table_free(struct mrg_ep *ep)
 
 /* ---- the end ---- */
 
-static void unlink_active(struct mrg_ep *ep, struct transfer_request *request)
-{
-	if (request->prev)
-		request->prev->next = request->next;
-	else
-		ep->active = request->next;
-	if (request->next)
-		request->next->prev = request->prev;
-	request->next = request->prev = NULL;
-}
-
 void transfer_request_put_buffers(struct transfer_request *request, uint32_t count)
 {
 	const struct mrg_local *local = request->ops[0].local;
@@ -145,21 +133,14 @@ static void finish(struct transfer_request *request)
 	struct mrg_ep *ep = request->ep;
 
 	transfer_request_put_buffers(request, request->range_count);
-	unlink_active(ep, request);
+	TAILQ_REMOVE(&ep->active, request, link);
 	ep->ops_out -= request->op_count;
 	ep->stats.requests++;
 	ep->stats.failed += request->result.status != 0;
 	request->result.bytes = request->total - request->left;
 	request->done = true;
-	request->next = NULL;
-	if (!request->waited) {
-		request->prev = ep->done_last;
-		if (ep->done_last)
-			ep->done_last->next = request;
-		else
-			ep->done_first = request;
-		ep->done_last = request;
-	}
+	if (!request->waited)
+		TAILQ_INSERT_TAIL(&ep->done, request, link);
 	if (ep->revoked.to_confirm)
 		transfer_revoked_confirm(ep);
 	if (ep->sleeper || ep->waiters || ep->armed)
@@ -180,24 +161,6 @@ void transfer_request_confirm(struct transfer_request *request, uint32_t length)
 	request->ep->stats.bytes += length;
 	if (!request->left || request->result.status)
 		finish_if_over(request);
-}
-
-static void unqueue(struct transfer_request *request)
-{
-	struct mrg_ep *ep = request->ep;
-	struct transfer_request **at = &ep->queue_first, *before = NULL;
-
-	if (!request->queued)
-		return;
-	while (*at != request) {
-		before = *at;
-		at = &before->next_queued;
-	}
-	*at = request->next_queued;
-	if (ep->queue_last == request)
-		ep->queue_last = before;
-	request->next_queued = NULL;
-	request->queued = false;
 }
 
 static void purge_repeats(struct transfer_request *request)
@@ -226,7 +189,9 @@ void transfer_request_fail(struct transfer_request *request, const struct mrg_re
 		return;
 	request->result = *cause;
 	request->result.repeated = repeated;
-	unqueue(request);
+	if (request->queued)
+		STAILQ_REMOVE(&request->ep->queue, request, transfer_request, in_queue);
+	request->queued = false;
 	purge_repeats(request);
 	if (request->in_flight) {
 		now = transfer_now();
@@ -241,8 +206,8 @@ void transfer_request_fail_all(struct mrg_ep *ep, int status)
 	const struct mrg_result cause = { .status = status, .side = MRG_SIDE_PATH };
 	struct transfer_request *next;
 
-	for (struct transfer_request *r = ep->active; r; r = next) {
-		next = r->next;
+	for (struct transfer_request *r = TAILQ_FIRST(&ep->active); r; r = next) {
+		next = TAILQ_NEXT(r, link);
 		transfer_request_fail(r, &cause);
 	}
 }
@@ -314,8 +279,8 @@ void transfer_request_tick(struct mrg_ep *ep, uint64_t now)
 	const struct mrg_result late = { .status = -ETIMEDOUT };
 	struct transfer_request *next;
 
-	for (struct transfer_request *r = ep->active; r; r = next) {
-		next = r->next;
+	for (struct transfer_request *r = TAILQ_FIRST(&ep->active); r; r = next) {
+		next = TAILQ_NEXT(r, link);
 		if (r->deadline <= now && !r->result.status) {
 			transfer_request_fail(r, &late);
 			continue;

@@ -10,6 +10,7 @@
 #define TRANSFER_REQUEST_H
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 #include <mrguard/transfer.h>
 
@@ -26,8 +27,11 @@ struct transfer_request {
 	uint64_t handle; /* 0: free */
 	uint32_t place; /* in the endpoint's table */
 	uint32_t op_count;
-	struct transfer_request *next_queued;
-	struct transfer_request *next, *prev; /* of those not done, or done, or spare */
+	union {
+		STAILQ_ENTRY(transfer_request) in_queue;
+		SLIST_ENTRY(transfer_request) in_spare;
+	};
+	TAILQ_ENTRY(transfer_request) link; /* of those not done, or done */
 	void *user;
 	uint64_t left; /* bytes not confirmed */
 	struct transfer_cursor cursor;
@@ -46,6 +50,9 @@ struct transfer_request {
 	struct transfer_op ops[];
 };
 
+TAILQ_HEAD(transfer_request_list, transfer_request);
+STAILQ_HEAD(transfer_request_queue, transfer_request);
+
 /* A place without a request holds the next such place, plus one. */
 struct transfer_request_place {
 	struct transfer_request *request;
@@ -56,7 +63,7 @@ struct transfer_request_table {
 	struct transfer_request_place *places;
 	uint32_t count, room;
 	uint32_t first_free; /* plus one; 0: none */
-	struct transfer_request *spare; /* small ones with their places, to be used again */
+	SLIST_HEAD(, transfer_request) spare; /* small ones with their places, to be used again */
 	uint32_t spare_count;
 	uint64_t generation, last_generation; /* those that are left of the endpoint's share */
 };

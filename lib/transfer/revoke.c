@@ -17,8 +17,8 @@ static int forget_buffer(struct mrg_ep *ep, uint64_t generation)
 
 	if (ret)
 		return ret;
-	for (struct transfer_request *r = ep->active; r; r = next) {
-		next = r->next;
+	for (struct transfer_request *r = TAILQ_FIRST(&ep->active); r; r = next) {
+		next = TAILQ_NEXT(r, link);
 		if (transfer_revoked_uses(r, generation))
 			transfer_request_fail(r, &stale);
 	}

@@ -52,7 +52,9 @@ int transfer_revoked_add(struct transfer_revoked *revoked, uint64_t generation)
 
 static bool in_use(const struct mrg_ep *ep, uint64_t generation)
 {
-	for (const struct transfer_request *r = ep->active; r; r = r->next)
+	const struct transfer_request *r;
+
+	TAILQ_FOREACH(r, &ep->active, link)
 		if (transfer_revoked_uses(r, generation))
 			return true;
 	return false;

@@ -202,17 +202,10 @@ static int hold_buffers(struct transfer_request *request)
 
 static void start(struct mrg_ep *ep, struct transfer_request *request)
 {
-	request->next = ep->active;
-	if (ep->active)
-		ep->active->prev = request;
-	ep->active = request;
+	TAILQ_INSERT_HEAD(&ep->active, request, link);
 	ep->ops_out += request->op_count;
+	STAILQ_INSERT_TAIL(&ep->queue, request, in_queue);
 	request->queued = true;
-	if (ep->queue_last)
-		ep->queue_last->next_queued = request;
-	else
-		ep->queue_first = request;
-	ep->queue_last = request;
 	transfer_ep_look(ep, request->deadline);
 }
 

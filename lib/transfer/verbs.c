@@ -31,11 +31,6 @@ static struct ibv_cq *create_cq(struct ibv_context *verbs, int cqe,
 	return ibv_create_cq(verbs, cqe, NULL, channel, 0);
 }
 
-static int poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
-{
-	return ibv_poll_cq(cq, count, wc);
-}
-
 static int notify_cq(struct ibv_cq *cq)
 {
 	return ibv_req_notify_cq(cq, 0);
@@ -53,11 +48,6 @@ static void clear_channel(struct ibv_comp_channel *channel, struct ibv_cq *cq)
 		ibv_ack_cq_events(cq, events);
 }
 
-static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	return ibv_post_send(qp, wr, bad);
-}
-
 const struct transfer_ops transfer_ops_verbs = {
 	.query_device = ibv_query_device,
 	.query_port = query_port,
@@ -67,11 +57,11 @@ const struct transfer_ops transfer_ops_verbs = {
 	.destroy_channel = ibv_destroy_comp_channel,
 	.create_cq = create_cq,
 	.destroy_cq = ibv_destroy_cq,
-	.poll_cq = poll_cq,
+	.poll_cq = ibv_poll_cq,
 	.notify_cq = notify_cq,
 	.clear_channel = clear_channel,
 	.create_qp = ibv_create_qp,
 	.modify_qp = ibv_modify_qp,
 	.destroy_qp = ibv_destroy_qp,
-	.post_send = post_send,
+	.post_send = ibv_post_send,
 };

@@ -88,6 +88,9 @@ static struct mrg_ep *make_ep(struct mrg_transfer *transfer)
 	pthread_mutex_init(&ep->lock, NULL);
 	pthread_cond_init(&ep->changed, NULL);
 	ep->ops = &ops;
+	STAILQ_INIT(&ep->queue);
+	TAILQ_INIT(&ep->active);
+	TAILQ_INIT(&ep->done);
 	ep->transfer = transfer;
 	ep->cq = &cq;
 	ep->channel = &channel;

@@ -166,7 +166,7 @@ static void note_arrives_and_another_polls(struct mrg_ep *ep)
 	/* It is in poll(2) by now. */
 	usleep(5000);
 	pthread_mutex_lock(&ep->lock);
-	ep->notes.first = ep->notes.last = note;
+	STAILQ_INSERT_TAIL(&ep->notes.list, note, next);
 	ep->notes.bytes += sizeof(*note) + note->length;
 	transfer_ep_wake(ep);
 	transfer_ep_progress(ep);
