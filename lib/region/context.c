@@ -69,6 +69,7 @@ int region_open(struct mrg_ctx **out, struct ibv_context *device, const struct m
 	ctx->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 	ctx->error_owner = mrg_private_error_owner();
 	ctx->max_page_shift = asked.max_page_shift;
+	atomic_init(&ctx->users, 1);
 	pthread_mutex_init(&ctx->lock, NULL);
 	ret = open_parts(ctx, device, &asked);
 	if (ret) {
@@ -86,23 +87,30 @@ int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device, const struct mrg_
 	return region_open(ctx, device, opts, &region_env_host);
 }
 
-void mrg_close(struct mrg_ctx *ctx)
+void region_ctx_put(struct mrg_ctx *ctx)
 {
 	struct region_device *device, *next;
 
-	if (!ctx)
+	if (atomic_fetch_sub(&ctx->users, 1) > 1)
 		return;
-	region_stuck_drop(ctx);
 	for (device = ctx->devices; device; device = next) {
 		next = device->next;
 		free(device);
 	}
 	region_layout_cache_drop(ctx);
 	region_vma_guard_close(ctx->guard);
-	if (ctx->dev)
+	if (ctx->dev && !ctx->keeps_dev)
 		ctx->env->dev_close(ctx->dev);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);
+}
+
+void mrg_close(struct mrg_ctx *ctx)
+{
+	if (!ctx)
+		return;
+	region_stuck_drop(ctx);
+	region_ctx_put(ctx);
 }
 
 int mrg_last_error(const struct mrg_ctx *ctx, struct mrg_error *error)

@@ -82,6 +82,8 @@ struct mrg_ctx {
 	uint64_t error_owner; /* see base/error.h */
 	/* Grows at its head, under @lock; whoever reads it needs none. */
 	struct region_device *_Atomic devices;
+	atomic_uint users; /* the caller, until it closes it, and each handle */
+	bool keeps_dev; /* an MR that counts on the cap cannot be deregistered any more */
 	/* Handles of roll-backs that met an MR which would not go. */
 	struct mrg_mr *_Atomic stuck;
 	pthread_mutex_t lock; /* also guards what follows */
@@ -90,6 +92,9 @@ struct mrg_ctx {
 
 int region_open(struct mrg_ctx **out, struct ibv_context *device, const struct mrg_open_opts *opts,
 		const struct region_env *env);
+
+/* Frees the context with its last user. */
+void region_ctx_put(struct mrg_ctx *ctx);
 
 /* The facts of an opened device, read when it is first asked about.  Returns 0,
  * or -errno with the failure kept for mrg_last_error(). */

@@ -51,11 +51,11 @@ size_t mrg_mr_describe(const struct mrg_mr *mr, char *text, size_t cap)
 	int error = grounds_error(mr), len;
 
 	len = snprintf(
-		text, cap, "%zu MR%s (%s), kernel's walk %s; %s%s%s. %s%s", mr->count,
+		text, cap, "%zu MR%s (%s), kernel's walk %s%s; %s%s%s. %s%s", mr->count,
 		mr->count == 1 ? "" : "s",
 		plan ? mrg_strategy_name(mrg_plan_strategy(plan)) : "none",
-		mrg_walk_name(mr->ctx->dev_info.walk), grounds_words(mr), error ? ": " : "",
-		error ? strerror(-error) : "",
+		mrg_walk_name(mr->ctx->dev_info.walk), region_counts_on_cap(mr) ? " (capped)" : "",
+		grounds_words(mr), error ? ": " : "", error ? strerror(-error) : "",
 		mr->decision->shrunk ?
 			"Pieces are of 1 GiB, since larger ones met ENOMEM behind an IOMMU that translates. " :
 			"",

@@ -74,6 +74,12 @@ struct region_decision *region_decision_new(const struct mrg_plan_opts *opts);
 struct mrg_plan *region_decision_plan(struct region_decision *decision);
 void region_decision_put(struct region_decision *decision);
 
+/* Whether one MR is safe only while the kernel's cap holds. */
+static inline bool region_counts_on_cap(const struct mrg_mr *mr)
+{
+	return mr->decision->opts.flags & MRG_PLAN_CAPPED;
+}
+
 /* Forgets what is stuck, with a last try to deregister it. */
 void region_stuck_drop(struct mrg_ctx *ctx);
 

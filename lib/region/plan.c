@@ -13,9 +13,11 @@
 #include "model/model.h"
 #include "region/request.h"
 
-static bool page_bound_known(const struct mrg_plan_opts *opts)
+/* No MR gets a page that the truncating walk gets wrong. */
+static bool pages_are_bounded(const struct mrg_plan_opts *opts)
 {
-	return opts->max_page_shift && opts->max_page_shift < MODEL_WIDE_SHIFT;
+	return opts->flags & MRG_PLAN_CAPPED ||
+	       (opts->max_page_shift && opts->max_page_shift < MODEL_WIDE_SHIFT);
 }
 
 static uint64_t smaller_limit(uint64_t a, uint64_t b)
@@ -51,7 +53,7 @@ static bool one_is_plainly_safe(const struct mrg_plan_opts *opts)
 {
 	if (opts->max_mr_size && opts->length > opts->max_mr_size)
 		return false;
-	return opts->walk == MRG_WALK_EXACT ||
+	return opts->walk == MRG_WALK_EXACT || opts->flags & MRG_PLAN_CAPPED ||
 	       model_safe_by_window(opts->walk, opts->iova, opts->length);
 }
 
@@ -129,7 +131,7 @@ static int plan_dmabuf(const struct region_request *req, struct mrg_mr *mr)
 	if (ret)
 		return ret;
 	mr->decision->grounds = GROUNDS_BLIND_IS_ENOUGH;
-	if (mr->count == 1 || asked->walk == MRG_WALK_EXACT || page_bound_known(asked))
+	if (mr->count == 1 || asked->walk == MRG_WALK_EXACT || pages_are_bounded(asked))
 		return 0;
 	mr->decision->grounds = layout_grounds(req);
 	if (mr->decision->grounds != GROUNDS_LAYOUT)
@@ -170,7 +172,7 @@ static int plan_host(const struct region_request *req, struct mrg_mr *mr)
 		return ret;
 	huge_page = region_huge_page(req->ctx, req->addr, req->length);
 	d->opts.cut_align = huge_page;
-	if (d->opts.walk != MRG_WALK_EXACT && !page_bound_known(&d->opts)) {
+	if (d->opts.walk != MRG_WALK_EXACT && !pages_are_bounded(&d->opts)) {
 		d->grounds = GROUNDS_HOST_WINDOWS;
 		if (!pages_may_join(req, huge_page)) {
 			d->grounds = GROUNDS_HOST_DIRECT;
@@ -200,12 +202,27 @@ static void start_decision(const struct region_request *req, uint64_t max_mr_siz
 		opts->walk = MRG_WALK_EXACT;
 }
 
+/*
+ * The narrow walk can hang in small pages too, and a context that was opened
+ * before the cap does not use it.
+ */
+static bool cap_can_help(const struct region_request *req, const struct mrg_plan_opts *opts)
+{
+	return !req->without_cap && req->ctx->dev_info.cap == MRG_CAP_EFFECTIVE &&
+	       (opts->walk == MRG_WALK_TRUNCATING || opts->walk == MRG_WALK_TRUNCATING_UNBOUNDED) &&
+	       !pages_are_bounded(opts);
+}
+
 int region_decide(const struct region_request *req, uint64_t max_mr_size, struct mrg_mr *mr)
 {
+	struct mrg_plan_opts *opts = &mr->own_decision.opts;
 	int ret;
 
 	start_decision(req, max_mr_size, mr);
-	if (one_is_plainly_safe(&mr->decision->opts)) {
+	if (!one_is_plainly_safe(opts) && cap_can_help(req, opts) &&
+	    region_cap_holds(req->ctx, req->device))
+		opts->flags |= MRG_PLAN_CAPPED;
+	if (one_is_plainly_safe(opts)) {
 		mr->count = 1;
 		return 0;
 	}

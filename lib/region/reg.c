@@ -110,9 +110,12 @@ static void free_pieces(struct mrg_mr *mr)
 
 static void mr_free(struct mrg_mr *mr)
 {
+	struct mrg_ctx *ctx = mr->ctx;
+
 	region_decision_put(mr->decision);
 	free_pieces(mr);
 	free(mr);
+	region_ctx_put(ctx);
 }
 
 static int alloc_pieces(struct mrg_mr *mr)
@@ -166,6 +169,7 @@ void region_stuck_drop(struct mrg_ctx *ctx)
 	retry_stuck(ctx);
 	for (mr = atomic_load(&ctx->stuck); mr; mr = next) {
 		next = mr->next;
+		ctx->keeps_dev |= region_counts_on_cap(mr);
 		mr_free(mr);
 	}
 }
@@ -221,24 +225,60 @@ static bool translates(const struct region_request *req, const struct mrg_mr *mr
 	return mr->decision->translated || req->device->iommu == MRG_IOMMU_MODE_TRANSLATED;
 }
 
-static int plan_and_register(const struct region_request *req, struct mrg_mr *mr)
+/* Decides once more, for another request of the same buffer that has no MR yet. */
+static int start_over(const struct region_request *again, uint64_t max_mr_size, struct mrg_mr *mr)
 {
-	int ret = region_decide(req, 0, mr);
+	free_pieces(mr);
+	region_decision_put(mr->decision);
+	memset(&mr->own_decision, 0, sizeof(mr->own_decision));
+	return region_decide(again, max_mr_size, mr);
+}
+
+static int register_planned(const struct region_request *req, struct mrg_mr *mr)
+{
+	int ret = register_pieces(req, mr, translates(req, mr));
 	struct region_request again;
 
-	if (!ret)
-		ret = register_pieces(req, mr, translates(req, mr));
 	if (ret <= 0)
 		return ret;
 	/* The one failure that smaller pieces are a remedy for. */
 	again = *req;
 	again.first_error = -ENOMEM;
-	free_pieces(mr);
-	region_decision_put(mr->decision);
-	memset(&mr->own_decision, 0, sizeof(mr->own_decision));
-	ret = region_decide(&again, SMALL_PIECE, mr);
+	ret = start_over(&again, SMALL_PIECE, mr);
+	if (ret)
+		return ret;
 	mr->decision->shrunk = true;
-	return ret ? ret : register_pieces(&again, mr, false);
+	return register_pieces(&again, mr, false);
+}
+
+/* The cap's effect ended while the MRs were made: they may have large pages. */
+static int register_without_cap(const struct region_request *req, struct mrg_mr *mr)
+{
+	struct region_request again = *req;
+	int ret = dereg_all(mr, mr->count);
+
+	if (ret) {
+		mr->stuck = true;
+		return base_fail(
+			req->ctx->error_owner, ret, "register",
+			"Set the cap again (mrguard cap on), and register again.",
+			"The cap lost its effect during the registration, and ibv_dereg_mr() fails with %s for the MR that counts on it.",
+			strerror(-ret));
+	}
+	again.without_cap = true;
+	ret = start_over(&again, 0, mr);
+	return ret ? ret : register_planned(&again, mr);
+}
+
+static int plan_and_register(const struct region_request *req, struct mrg_mr *mr)
+{
+	int ret = region_decide(req, 0, mr);
+
+	if (!ret)
+		ret = register_planned(req, mr);
+	if (ret || !region_counts_on_cap(mr) || region_cap_holds(req->ctx, req->device))
+		return ret;
+	return register_without_cap(req, mr);
 }
 
 static int reg(const struct region_request *req, struct mrg_mr **out)
@@ -253,6 +293,7 @@ static int reg(const struct region_request *req, struct mrg_mr **out)
 	if (atomic_load_explicit(&req->ctx->stuck, memory_order_relaxed))
 		retry_stuck(req->ctx);
 	mr->ctx = req->ctx;
+	atomic_fetch_add_explicit(&req->ctx->users, 1, memory_order_relaxed);
 	mr->addr = req->addr;
 	mr->length = req->length;
 	/* libibverbs marks neither DMA-BUFs nor on-demand memory against fork. */

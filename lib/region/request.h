@@ -18,6 +18,7 @@ struct region_request {
 	uint64_t length;
 	uint64_t offset; /* of @addr in the DMA-BUF */
 	int access;
+	bool without_cap; /* the kernel's cap is not to be counted on */
 	int first_error; /* -errno of a try in larger pieces; 0: this is the first */
 	struct mrg_reg_opts opts;
 };
@@ -28,6 +29,9 @@ int region_check_dmabuf(struct region_request *req, const struct mrg_dmabuf *buf
 
 /* Decides: sets mr's decision and count.  @max_mr_size: 0, or a further limit. */
 int region_decide(const struct region_request *req, uint64_t max_mr_size, struct mrg_mr *mr);
+
+/* Asks whether the kernel's cap keeps the pages of the device's MRs at 2 GiB, now. */
+bool region_cap_holds(const struct mrg_ctx *ctx, const struct region_device *device);
 
 /* The MRs to make.  @room is for the one that no plan was made for. */
 const struct mrg_piece *region_pieces(const struct region_request *req, const struct mrg_mr *mr,

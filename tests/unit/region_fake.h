@@ -63,6 +63,11 @@ static struct fake_host {
 	struct region_dmabuf_id dmabuf_id; /* inode 0: not known */
 	int module_error;
 	enum mrg_walk walk;
+	enum mrg_cap cap;
+	uint64_t cap_uncapped;
+	size_t infos; /* asked for, mrg_open()'s among them */
+	size_t cap_ends; /* number of the one from which it is no longer effective, 0: none */
+	size_t devs_open;
 	bool no_layout_feature;
 	int layout_error;
 	struct mrg_sg *sg;
@@ -175,19 +180,28 @@ static int fake_dev_open(struct mrg_dev **dev)
 {
 	if (!host.module_error)
 		*dev = (struct mrg_dev *)&host;
+	host.devs_open += !host.module_error;
 	return host.module_error;
 }
 
 static void fake_dev_close(struct mrg_dev *dev)
 {
 	(void)dev;
+	host.devs_open--;
 }
 
 static int fake_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
 {
 	(void)dev;
+	if (++host.infos == host.cap_ends)
+		host.cap = MRG_CAP_NOT_EFFECTIVE;
 	*info = (struct mrg_dev_info){
-		.abi = 1, .has_walk = true, .has_layout = !host.no_layout_feature, .walk = host.walk
+		.abi = 1,
+		.has_walk = true,
+		.has_layout = !host.no_layout_feature,
+		.walk = host.walk,
+		.cap = host.cap,
+		.cap_uncapped = host.cap_uncapped,
 	};
 	return 0;
 }
@@ -267,6 +281,20 @@ static inline void set_driver(const char *driver)
 
 	snprintf(target, sizeof(target), "../../../bus/pci/drivers/%s", driver);
 	link_file(target, "sys/devices/pci0000:00/0000:01:00.0/driver");
+}
+
+/* The device's module, loaded with that taint: "" is one of the kernel's tree. */
+static inline void set_module(const char *driver, const char *taint)
+{
+	char text[16], path[64], target[64];
+
+	snprintf(text, sizeof(text), "%s\n", taint);
+	write_file(text, "%s/sys/module/%s/taint", host.root, driver);
+	write_file("", "%s/sys/module/ib_core/holders/%s", host.root, driver);
+	write_file("", "%s/sys/bus/pci/drivers/%s/bind", host.root, driver);
+	snprintf(target, sizeof(target), "../../../../module/%s", driver);
+	snprintf(path, sizeof(path), "sys/bus/pci/drivers/%s/module", driver);
+	link_file(target, path);
 }
 
 static inline void set_proc(uint64_t memlock, uint64_t pinned, size_t vmas, uint64_t vma_limit)

@@ -59,7 +59,8 @@ struct mrg_open_opts {
  * @opts: NULL for defaults
  *
  * Works without the kernel module: registrations then take the conservative
- * plan, and mrg_mr_describe() says so.
+ * plan, and mrg_mr_describe() says so.  A cap (mrguard_cap.ko) that is not
+ * effective yet is not used later either.
  *
  * Return: 0; -EINVAL (unknown flag, non-zero unknown tail of @opts, shift or
  * fork policy that is none, also in MRGUARD_FORK); -ENOMEM; or the -errno of
@@ -71,10 +72,12 @@ MRG_API int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device,
 /**
  * mrg_close() - close a context; NULL is allowed
  *
- * Handles registered through it must be gone, no other thread may be inside one
- * of its calls, and its devices are still open: an MR that a failed
- * registration could not take back is kept, tried again by each later one, and
- * here for the last time.
+ * No other thread may be inside one of its calls, and its devices are still
+ * open: an MR that a failed registration could not take back is kept, tried
+ * again by each later one, and here for the last time.
+ *
+ * Where handles are left, their memory stays registered and /dev/mrguard open,
+ * and mrg_dereg() of the last one frees the context.
  */
 MRG_API void mrg_close(struct mrg_ctx *ctx);
 

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether MRs can count on mrguard_cap.ko.  The answer is asked anew each time,
+ * of the kernel's own pick: a switch in debugfs ends the effect at any moment.
+ * The open file that was told keeps the cap from being unloaded, and so lives as
+ * long as the MRs: kernels pick an MR's page again when its memory moves.
+ */
+#include "region/request.h"
+
+bool region_cap_holds(const struct mrg_ctx *ctx, const struct region_device *device)
+{
+	struct mrg_dev_info info;
+
+	/* Which driver it was that could not be capped is not known. */
+	return device->pick == MRG_PICK_KERNEL && ctx->dev &&
+	       !ctx->env->dev_info(ctx->dev, &info) && info.cap == MRG_CAP_EFFECTIVE &&
+	       !info.cap_uncapped;
+}
