@@ -29,8 +29,9 @@ struct check_rdma {
 	char netdev[32];
 	bool has_pci;
 	struct check_pci pci;
-	char foreign
-		[256]; /* where its driver comes from, if not from the kernel; "" = the kernel's */
+	const struct check_pci *data_direct; /* function that does the DMA to GPUs; NULL: its own */
+	bool data_direct_untold; /* there are such functions, and nothing says which is its */
+	char foreign[256]; /* where a driver comes from that is not the kernel's; "" = it is */
 };
 
 enum check_walk { CHECK_WALK_UNKNOWN, CHECK_WALK_EXACT, CHECK_WALK_AFFECTED };
@@ -55,6 +56,8 @@ struct check_host {
 	size_t rdma_count;
 	struct check_pci *gpus;
 	size_t gpu_count;
+	struct check_pci *data_direct; /* functions bound to mlx5_data_direct */
+	size_t data_direct_count;
 };
 
 struct check_ctx {

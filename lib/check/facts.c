@@ -329,22 +329,95 @@ static bool is_gpu(struct check_ctx *ctx, const char *dir)
 	return vendor == VENDOR_NVIDIA || vendor == VENDOR_AMD;
 }
 
-static void read_gpus(struct check_ctx *ctx)
+static bool is_data_direct(struct check_ctx *ctx, const char *dir)
 {
-	struct check_host *h = &ctx->host;
+	char path[PATH_MAX + 8], driver[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/driver", dir);
+	return read_hex(ctx, dir, "vendor") == VENDOR_MELLANOX &&
+	       !host_tree_real(ctx->tree, path, driver, sizeof(driver)) &&
+	       strstr(driver, "/mlx5_data_direct");
+}
+
+/* The functions in /sys/bus/pci that @is chooses.  Return: how many are in @list. */
+static size_t read_functions(struct check_ctx *ctx, struct check_pci **list,
+			     bool (*is)(struct check_ctx *ctx, const char *dir))
+{
 	char **names, path[PATH_MAX];
 	ssize_t n = host_tree_list(ctx->tree, "/sys/bus/pci/devices", &names);
+	size_t count = 0;
 
 	if (n <= 0)
-		return;
-	h->gpus = calloc(CHECK_MAX_DEVICES, sizeof(*h->gpus));
-	ctx->lost |= !h->gpus;
-	for (ssize_t i = 0; h->gpus && i < n && h->gpu_count < CHECK_MAX_DEVICES; i++) {
+		return 0;
+	*list = calloc(CHECK_MAX_DEVICES, sizeof(**list));
+	ctx->lost |= !*list;
+	for (ssize_t i = 0; *list && i < n && count < CHECK_MAX_DEVICES; i++) {
 		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s", names[i]);
-		if (is_gpu(ctx, path) && !read_pci(ctx, path, &h->gpus[h->gpu_count]))
-			h->gpu_count++;
+		if (is(ctx, path) && !read_pci(ctx, path, &(*list)[count]))
+			count++;
 	}
 	host_tree_free_names(names, n);
+	return count;
+}
+
+/*
+ * Keyword V3 of a function's vital product data, which a NIC and its data-direct
+ * function share.  A list of resources: 0x90 holds keywords of two letters with
+ * a length each, 0x78 ends it.
+ */
+static bool read_v3(struct check_ctx *ctx, const struct check_pci *pci, char *v3, size_t room)
+{
+	unsigned char vpd[4096];
+	char path[PATH_MAX];
+	size_t at = 0, size;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "%s/vpd", pci->real);
+	len = host_tree_read_raw(ctx->tree, path, vpd, sizeof(vpd));
+	for (; len > 0 && at + 3 <= (size_t)len && vpd[at] != 0x78; at += size) {
+		if (!(vpd[at] & 0x80)) {
+			size = 1 + (vpd[at] & 7);
+			continue;
+		}
+		size = 3 + (vpd[at + 1] | (size_t)vpd[at + 2] << 8);
+		if (vpd[at] != 0x90)
+			continue;
+		for (size_t k = at + 3; k + 3 <= at + size && k + 3 <= (size_t)len &&
+					k + 3 + vpd[k + 2] <= (size_t)len;
+		     k += 3 + vpd[k + 2])
+			if (vpd[k] == 'V' && vpd[k + 1] == '3') {
+				snprintf(v3, room, "%.*s", vpd[k + 2], (char *)&vpd[k + 3]);
+				return v3[0];
+			}
+	}
+	return false;
+}
+
+/* One NIC and one function belong together; of several, those of one V3 do. */
+static void pair_data_direct(struct check_ctx *ctx)
+{
+	struct check_host *h = &ctx->host;
+	char own[256], other[256];
+	size_t nics = 0;
+
+	for (size_t i = 0; i < h->rdma_count; i++)
+		nics += !strcmp(h->rdma[i].pci.driver, "mlx5_core");
+	for (size_t i = 0; i < h->rdma_count; i++) {
+		struct check_rdma *r = &h->rdma[i];
+		bool known;
+
+		if (strcmp(r->pci.driver, "mlx5_core"))
+			continue;
+		if (nics == 1 && h->data_direct_count == 1)
+			r->data_direct = h->data_direct;
+		known = !r->data_direct && h->data_direct_count &&
+			read_v3(ctx, &r->pci, own, sizeof(own));
+		for (size_t k = 0; known && k < h->data_direct_count; k++)
+			if (read_v3(ctx, &h->data_direct[k], other, sizeof(other)) &&
+			    !strcmp(own, other))
+				r->data_direct = &h->data_direct[k];
+		r->data_direct_untold = h->data_direct_count && !known && !r->data_direct;
+	}
 }
 
 #define GRACE_SOC "jep106:036b:0241" /* SMCCC SoC id of NVIDIA's T241 */
@@ -366,7 +439,9 @@ void check_read_facts(struct check_ctx *ctx)
 	read_machine(ctx);
 	read_walk(ctx);
 	read_rdma(ctx);
-	read_gpus(ctx);
+	ctx->host.gpu_count = read_functions(ctx, &ctx->host.gpus, is_gpu);
+	ctx->host.data_direct_count = read_functions(ctx, &ctx->host.data_direct, is_data_direct);
+	pair_data_direct(ctx);
 	read_platform(ctx);
 }
 
@@ -375,6 +450,7 @@ void check_free_facts(struct check_host *h)
 	free(h->modules_dep);
 	free(h->rdma);
 	free(h->gpus);
+	free(h->data_direct);
 }
 
 bool check_kernel_at_least(const struct check_host *h, unsigned int a, unsigned int b,

@@ -36,12 +36,17 @@ enum check_distance check_pair_distance(const struct check_pci *a, const struct 
 	return depth(a->real, len) == 3 ? CHECK_DISTANCE_ROOT_COMPLEX : CHECK_DISTANCE_NUMA;
 }
 
+const struct check_pci *check_dma_function(const struct check_rdma *r)
+{
+	return r->data_direct ? r->data_direct : r->has_pci ? &r->pci : NULL;
+}
+
 const struct check_pci *check_nearest_gpu(const struct check_host *h, const struct check_rdma *r)
 {
-	const struct check_pci *best = NULL;
+	const struct check_pci *from = check_dma_function(r), *best = NULL;
 
-	for (size_t i = 0; r->has_pci && i < h->gpu_count; i++)
-		if (!best || shared(&r->pci, &h->gpus[i]) > shared(&r->pci, best))
+	for (size_t i = 0; from && i < h->gpu_count; i++)
+		if (!best || shared(from, &h->gpus[i]) > shared(from, best))
 			best = &h->gpus[i];
 	return best;
 }

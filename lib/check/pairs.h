@@ -13,7 +13,9 @@ enum check_distance {
 
 /* How far apart the two are: below one switch, under one host bridge, or not. */
 enum check_distance check_pair_distance(const struct check_pci *a, const struct check_pci *b);
-/* The GPU nearest to @rdma; NULL: there is none, or @rdma is not on PCI. */
+/* The function of @rdma that reaches into GPUs; NULL: @rdma is not on PCI. */
+const struct check_pci *check_dma_function(const struct check_rdma *rdma);
+/* The GPU nearest to that function; NULL: there is none. */
 const struct check_pci *check_nearest_gpu(const struct check_host *host,
 					  const struct check_rdma *rdma);
 /* Calls @fn for every bridge on the way between them, by sysfs path.  Stops at

@@ -25,14 +25,16 @@ bool check_pci_path(struct check_ctx *ctx, const struct check_rdma *r)
 
 	if (!gpu)
 		return false;
-	distance = check_pair_distance(&r->pci, gpu);
-	a = numa_of(ctx, &r->pci);
+	distance = check_pair_distance(check_dma_function(r), gpu);
+	a = numa_of(ctx, check_dma_function(r));
 	b = numa_of(ctx, gpu);
 	far = distance == CHECK_DISTANCE_NUMA && a >= 0 && b >= 0 && a != b;
 	check_add(ctx, far ? MRG_CHECK_WARN : MRG_CHECK_OK, r->name,
 		  far ? "Their traffic crosses the link between the processors." :
 			"NIC and GPU are near enough.",
 		  far ? "Pair the GPU with a NIC on its own NUMA node." : "",
-		  "nearest GPU %s: %s, NUMA nodes %ld and %ld", gpu->addr, names[distance], a, b);
+		  "nearest GPU%s %s: %s, NUMA nodes %ld and %ld",
+		  r->data_direct ? " of the data-direct function" : "", gpu->addr, names[distance],
+		  a, b);
 	return true;
 }
