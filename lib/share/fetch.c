@@ -16,6 +16,7 @@
 struct fetch {
 	struct mrg_share *share;
 	const struct share_token *token;
+	const uid_t *uid; /* that the caller expects, or NULL */
 	const struct share_sink *sink;
 	int fd;
 	int owner; /* pidfd, or -1 */
@@ -106,30 +107,38 @@ static int refused(const struct fetch *fetch, const struct share_address *addres
 }
 
 /* A process that forked leaves its sockets open in the child: only its end
- * itself tells that it is gone. */
-static bool watch_owner(struct fetch *fetch, pid_t pid)
+ * itself tells that it is gone.  Its number may have gone to another process, so
+ * the start is read while the number is held. */
+static int watch_owner(struct fetch *fetch, pid_t pid)
 {
+	int same;
+
 	if (pid <= 0)
-		return true;
+		return 0;
 	fetch->owner = (int)syscall(SYS_pidfd_open, pid, 0);
-	return fetch->owner >= 0 || errno != ESRCH;
+	if (fetch->owner < 0 && errno == ESRCH)
+		return gone(fetch);
+	same = share_owner_is(&fetch->token->owner, pid);
+	if (same < 0)
+		return out_of_fds(fetch);
+	return same ? 0 : gone(fetch);
 }
 
 static int check_owner(struct fetch *fetch)
 {
 	uid_t uid;
 	pid_t pid;
-	int ret = share_peer(fetch->fd, &uid, &pid);
+	struct mrg_error error;
+	int ret;
 
-	if (ret)
+	if (share_peer(fetch->fd, &uid, &pid))
 		return gone(fetch);
-	if (!share_may_answer(uid))
-		return base_fail(
-			fetch->share->error_owner, -EACCES, "connect",
-			"Run both processes as the same user, or the importer as root.",
-			"A process of user %u answers at the owner's address, and this one runs as %u.",
-			(unsigned int)uid, (unsigned int)geteuid());
-	return watch_owner(fetch, pid) ? 0 : gone(fetch);
+	ret = share_owner_check_user(&fetch->token->owner, uid, fetch->uid, &error);
+	if (ret == -EMFILE)
+		return out_of_fds(fetch);
+	if (ret)
+		return mrg_private_error_keep(fetch->share->error_owner, &error);
+	return watch_owner(fetch, pid);
 }
 
 static int connect_owner(struct fetch *fetch)
@@ -346,12 +355,13 @@ static int fetch_once(struct fetch *fetch, uint32_t batch)
 
 /* Descriptors that find no room are cut off by the kernel; what came before
  * stays mapped, and the rest is asked for in smaller messages. */
-int share_fetch(struct mrg_share *share, const struct share_token *token,
+int share_fetch(struct mrg_share *share, const struct share_token *token, const uid_t *uid,
 		const struct share_sink *sink)
 {
 	struct fetch fetch = {
 		.share = share,
 		.token = token,
+		.uid = uid,
 		.sink = sink,
 		.fd = -1,
 		.owner = -1,

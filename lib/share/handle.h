@@ -59,6 +59,7 @@ struct mrg_share {
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t imported;
 	struct share_server *server;
+	struct share_owner owner; /* this process, since it serves */
 	SLIST_HEAD(, mrg_range) ranges;
 	SLIST_HEAD(, share_mapping) mappings;
 };
@@ -110,8 +111,10 @@ struct share_sink {
 	void *to;
 };
 
-/** share_fetch() - ask @token's owner for its chunks.  0 or -errno. */
-int share_fetch(struct mrg_share *share, const struct share_token *token,
+/** share_fetch() - ask @token's owner for its chunks
+ *  @uid: that the owner must have, as it is seen here; NULL: that of the token.
+ *  Return: 0 or -errno. */
+int share_fetch(struct mrg_share *share, const struct share_token *token, const uid_t *uid,
 		const struct share_sink *sink);
 
 #endif

@@ -23,6 +23,7 @@ struct share_mapping {
 	struct share_token token;
 	int32_t device;
 	uint32_t flags;
+	uid_t owner; /* with MRG_IMPORT_OWNER */
 	/* its place */
 	uint64_t addr;
 	uint64_t filled; /* host */
@@ -193,7 +194,8 @@ static int make_mapping(struct share_mapping *m)
 	int ret = open_mapping(m);
 
 	if (!ret)
-		ret = share_fetch(m->share, &m->token, &sink);
+		ret = share_fetch(m->share, &m->token,
+				  m->flags & MRG_IMPORT_OWNER ? &m->owner : NULL, &sink);
 	if (!ret)
 		finish_mapping(m);
 	return ret;
@@ -213,7 +215,7 @@ static struct share_mapping *find_mapping(struct mrg_share *share, const struct 
 		if (m->token.generation == like->token.generation &&
 		    !memcmp(m->token.secret, like->token.secret, SHARE_SECRET) &&
 		    m->device == like->device && m->flags == like->flags &&
-		    same_layout(&m->token, &like->token))
+		    m->owner == like->owner && same_layout(&m->token, &like->token))
 			return m;
 	return NULL;
 }
@@ -327,10 +329,12 @@ static int read_token(struct mrg_share *share, const void *bytes, size_t length,
 static int check_opts(struct mrg_share *share, const struct mrg_import_opts *opts,
 		      struct mrg_import_opts *o)
 {
+	const uint32_t known = MRG_IMPORT_ALL_DEVICES | MRG_IMPORT_ON_DEVICE | MRG_IMPORT_OWNER;
 	int ret = base_opts_copy(o, sizeof(*o), opts);
 
-	if (!ret && !(o->flags & ~(uint32_t)(MRG_IMPORT_ALL_DEVICES | MRG_IMPORT_ON_DEVICE)) &&
-	    (o->flags & MRG_IMPORT_ON_DEVICE ? o->device >= 0 : !o->device)) {
+	if (!ret && !(o->flags & ~known) && !o->reserved &&
+	    (o->flags & MRG_IMPORT_ON_DEVICE ? o->device >= 0 : !o->device) &&
+	    (o->flags & MRG_IMPORT_OWNER || !o->owner)) {
 		if (!(o->flags & MRG_IMPORT_ON_DEVICE))
 			o->device = -1;
 		return 0;
@@ -356,6 +360,7 @@ static struct mrg_import *new_import(struct mrg_share *share, const struct share
 	(*fresh)->token = *token;
 	(*fresh)->device = o->device;
 	(*fresh)->flags = o->flags;
+	(*fresh)->owner = o->owner;
 	import->length = token->length;
 	return import;
 }

@@ -150,6 +150,7 @@ static int describe(struct mrg_range *range, const uint8_t device[16])
 		.kind = range->kind,
 		.generation = range->generation,
 		.netns = range->share->netns,
+		.owner = range->share->owner,
 		.addr = range->addr,
 		.skip = range->skip,
 		.length = range->length,
@@ -212,13 +213,31 @@ static int enlist(struct mrg_share *share, struct mrg_range *range, const uint8_
 	return 0;
 }
 
+/* Whoever may write there may put a socket of their own in the place of ours. */
+static int check_dir(struct mrg_share *share)
+{
+	struct stat st;
+
+	if (!share->dir || stat(share->dir, &st) || !(st.st_mode & S_IWOTH) || st.st_mode & S_ISVTX)
+		return 0;
+	return base_fail(
+		share->error_owner, -EPERM, "start server",
+		"Set the sticky bit (chmod +t), or use a directory of this user alone.",
+		"All users may replace files in the directory for sockets, %s (mode %04o).",
+		share->dir, (unsigned int)st.st_mode & 07777);
+}
+
 /* Takes @range over. */
 static int publish(struct mrg_share *share, struct mrg_range *range, const uint8_t device[16],
 		   struct mrg_range **out)
 {
 	struct mrg_range *same;
-	int ret = 0;
+	int ret = check_dir(share);
 
+	if (ret) {
+		share_range_free(range);
+		return ret;
+	}
 	pthread_mutex_lock(&share->lock);
 	same = find_same(share, range);
 	if (same)

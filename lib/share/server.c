@@ -504,6 +504,7 @@ int share_serve(struct mrg_share *share)
 	server->share = share;
 	server->listener = server->wake = server->epoll = -1;
 	server->paused_until = NEVER;
+	share->owner = share_owner_self();
 	for (int i = 0; i < MAX_CLIENTS; i++)
 		server->clients[i].fd = server->clients[i].anchor = -1;
 	ret = share_name(share->dir, &server->address);

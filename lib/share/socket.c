@@ -105,11 +105,6 @@ bool share_may_ask(uid_t uid)
 	return uid == geteuid() || uid == 0;
 }
 
-bool share_may_answer(uid_t uid)
-{
-	return uid == geteuid() || uid == 0 || geteuid() == 0;
-}
-
 int share_send(int fd, const void *message, size_t length, const int *fds, size_t count)
 {
 	union {

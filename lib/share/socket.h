@@ -33,9 +33,6 @@ int share_connect(const struct share_address *address);
 int share_peer(int fd, uid_t *uid, pid_t *pid);
 /** share_may_ask() - a peer of @uid may be served: the own one, and root */
 bool share_may_ask(uid_t uid);
-/** share_may_answer() - a server of @uid may be believed: likewise, and
- *  root believes the one that it was sent to */
-bool share_may_answer(uid_t uid);
 /** share_send() - 0 or -errno */
 int share_send(int fd, const void *message, size_t length, const int *fds, size_t count);
 /**

@@ -27,6 +27,7 @@ enum part_type {
 	PART_SERVER = SHARE_PART_MUST | 2, /* the address */
 	PART_RUNS = SHARE_PART_MUST | 3,
 	PART_HOST = 4,
+	PART_OWNER = SHARE_PART_MUST | 5,
 };
 
 struct part_range {
@@ -80,7 +81,7 @@ ssize_t share_token_encode(const struct share_token *token, void **bytes)
 	struct token_head head = { .version = SHARE_VERSION };
 	size_t length = sizeof(head) + share_part_bytes(sizeof(range)) +
 			share_part_bytes(token->name_length) + share_part_bytes(run_bytes) +
-			share_part_bytes(sizeof(host));
+			share_part_bytes(sizeof(token->owner)) + share_part_bytes(sizeof(host));
 	char *out = calloc(1, length), *at;
 
 	if (!out)
@@ -92,6 +93,7 @@ ssize_t share_token_encode(const struct share_token *token, void **bytes)
 	at = put_part(out + sizeof(head), PART_RANGE, &range, sizeof(range));
 	at = put_part(at, PART_SERVER, token->name, token->name_length);
 	at = put_part(at, PART_RUNS, token->runs, run_bytes);
+	at = put_part(at, PART_OWNER, &token->owner, sizeof(token->owner));
 	put_part(at, PART_HOST, &host, sizeof(host));
 	head.bytes = (uint32_t)length;
 	memcpy(out, &head, sizeof(head));
@@ -237,15 +239,22 @@ static int take_host(const char *value, size_t bytes, struct share_token *token,
 	return 0;
 }
 
+static int take_owner(const char *value, size_t bytes, struct share_token *token,
+		      struct mrg_error *error)
+{
+	if (bytes != sizeof(token->owner))
+		return damaged(error, "its owner has another length");
+	memcpy(&token->owner, value, sizeof(token->owner));
+	return token->owner.reserved ? damaged(error, "a reserved word is not zero") : 0;
+}
+
 static const struct known_part {
 	uint32_t type;
 	int (*take)(const char *value, size_t bytes, struct share_token *token,
 		    struct mrg_error *error);
 } known_parts[] = {
-	{ PART_RANGE, take_range },
-	{ PART_SERVER, take_server },
-	{ PART_RUNS, take_runs },
-	{ PART_HOST, take_host },
+	{ PART_RANGE, take_range }, { PART_SERVER, take_server }, { PART_RUNS, take_runs },
+	{ PART_HOST, take_host },   { PART_OWNER, take_owner },
 };
 #define KNOWN_PARTS (sizeof(known_parts) / sizeof(known_parts[0]))
 
@@ -277,8 +286,9 @@ static int take_parts(struct share_parts parts, struct share_token *token, struc
 	}
 	if (ret)
 		return damaged(error, "a part is cut");
-	if (!token->kind || !token->name_length || !token->runs)
-		return damaged(error, "it lacks a part");
+	for (size_t i = 0; i < KNOWN_PARTS; i++)
+		if (known_parts[i].type & SHARE_PART_MUST && !(taken & 1u << i))
+			return damaged(error, "it lacks a part");
 	if (!add_up(token) || !good_range(token))
 		return damaged(error, "its chunks do not hold its range");
 	return 0;

@@ -12,6 +12,8 @@
 
 #include <mrguard/common.h>
 
+#include "share/owner.h"
+
 #define SHARE_MAX_CHUNKS (1u << 20)
 #define SHARE_MAX_BYTES (1ull << 46)
 #define SHARE_SECRET 16
@@ -46,6 +48,7 @@ struct share_run {
  * @boot:	the machine's boot id; zeros = not known
  * @device:	see gpu_device_key(); zeros for host memory
  * @netns:	the owner's network namespace; 0 = not known
+ * @owner:	the process that serves it
  * @addr:	where the owner has it, for messages alone
  * @skip:	where in the first chunk the range starts
  * @length:	of the range
@@ -60,6 +63,7 @@ struct share_token {
 	uint8_t boot[16];
 	uint8_t device[16];
 	uint64_t netns;
+	struct share_owner owner;
 	uint64_t addr;
 	uint64_t skip;
 	uint64_t length;

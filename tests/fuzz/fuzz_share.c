@@ -50,6 +50,7 @@ static bool same_token(const struct share_token *a, const struct share_token *b)
 	       !memcmp(a->secret, b->secret, sizeof(a->secret)) &&
 	       !memcmp(a->boot, b->boot, sizeof(a->boot)) &&
 	       !memcmp(a->device, b->device, sizeof(a->device)) &&
+	       !memcmp(&a->owner, &b->owner, sizeof(a->owner)) &&
 	       a->name_length == b->name_length && !memcmp(a->name, b->name, sizeof(a->name)) &&
 	       a->run_count == b->run_count &&
 	       !memcmp(a->runs, b->runs, a->run_count * sizeof(*a->runs));

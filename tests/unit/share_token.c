@@ -33,6 +33,7 @@ static struct share_token example(void)
 		.boot = "boot",
 		.device = "device",
 		.netns = 4026531840,
+		.owner = { .uid = 1000, .userns = 4026531837, .timens = 4026531834, .start = 77 },
 		.addr = 0x700000000000,
 		.skip = 4096,
 		.length = 25ull << 20,
@@ -97,6 +98,7 @@ static void a_token_comes_back_as_it_was(void **state)
 	assert_memory_equal(out.boot, token.boot, sizeof(out.boot));
 	assert_memory_equal(out.device, token.device, sizeof(out.device));
 	assert_int_equal(out.netns, token.netns);
+	assert_memory_equal(&out.owner, &token.owner, sizeof(out.owner));
 	assert_int_equal(out.addr, token.addr);
 	assert_int_equal(out.skip, token.skip);
 	assert_int_equal(out.length, token.length);
@@ -186,7 +188,7 @@ static void a_part_that_may_be_skipped_is_skipped(void **state)
 
 	(void)state;
 	encode(&token);
-	append(5, 0, 0);
+	append(1233, 0, 0);
 	append(1234, 13, 16);
 	assert_int_equal(decode(), 0);
 }

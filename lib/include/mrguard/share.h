@@ -101,6 +101,7 @@ struct mrg_memfd {
  *	owner alone can share; or MRGUARD_SHARE_VMM=0
  * -EXDEV: memory of several devices
  * -EAGAIN: no thread can be made for the server
+ * -EPERM: all users may write to MRGUARD_SHARE_DIR, and it has no sticky bit
  * -ENOMEM, -EMFILE, -ECHILD, -E2BIG; -EADDRINUSE and others of bind(2)
  */
 MRG_API int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
@@ -141,6 +142,7 @@ MRG_API uint64_t mrg_range_generation(const struct mrg_range *range);
 
 #define MRG_IMPORT_ALL_DEVICES (1u << 0) /* access for each peer device too */
 #define MRG_IMPORT_ON_DEVICE (1u << 1) /* access first for @device */
+#define MRG_IMPORT_OWNER (1u << 2) /* believe a process of @owner alone */
 
 /**
  * struct mrg_import_opts - how to import
@@ -149,11 +151,18 @@ MRG_API uint64_t mrg_range_generation(const struct mrg_range *range);
  * @device:	with MRG_IMPORT_ON_DEVICE: the ordinal of the importer's own
  *		device, which gets access first; without it, 0, and that is the
  *		device that the memory is on
+ * @owner:	with MRG_IMPORT_OWNER: the uid that the owner must have, as the
+ *		importer's user namespace numbers it; without it, 0, and that is
+ *		the uid in the token.  Needed where the owner is in another user
+ *		namespace.
+ * @reserved:	0
  */
 struct mrg_import_opts {
 	size_t size;
 	uint32_t flags;
 	int32_t device;
+	uint32_t owner;
+	uint32_t reserved;
 };
 
 /**
@@ -174,7 +183,9 @@ struct mrg_import_opts {
  *	this release does not know
  * -EXDEV: of another machine (boot id)
  * -ESTALE: withdrawn, or the memory was freed and made again
- * -EACCES: the owner has another uid, or refused the secret
+ * -EACCES: the process that answers is not one of the owner's user, or the owner
+ *	does not serve this user; or the uid cannot be compared, since the owner
+ *	is in another user namespace: see MRG_IMPORT_OWNER
  * -ENETUNREACH: the owner's socket has an abstract name in another network
  *	namespace: see MRGUARD_SHARE_DIR
  * -ENOENT: the owner's socket file is not visible here
