@@ -5,6 +5,7 @@
 #   make cross          libraries, command and tests for arm64, into $O/arm64
 #   make check          all tests, sets itself up (needs root)
 #   make check-full     the same and the long runs
+#   make bench          what things cost: times, judged on a quiet machine
 #   make demo           see the wrap on an affected kernel in QEMU (needs root)
 #   make install        DESTDIR, prefix; `make uninstall` takes it back
 #   make abi-baseline   records the public interface, see tests/abi
@@ -101,8 +102,8 @@ command  := $(O)/mrguard
 guard    := $(O)/libmrguard-guard.so
 audit    := $(O)/libmrguard-audit.so
 
-.PHONY: all cross modules check check-full demo install uninstall dkms-install clean version-check unit bench guest corpus \
-	abi-baseline
+.PHONY: all cross modules check check-full demo install uninstall dkms-install clean version-check unit bench \
+	bench-programs guest corpus abi-baseline
 
 all: version-check $(archives) $(shlibs) $(command) $(guard) $(audit) $(pcs)
 
@@ -195,7 +196,11 @@ $(O)/tests/bench/%: tests/bench/%.c $(internal)
 	$(Q)$(CC) $(base_cflags) $(lib_cflags) $(tool_cflags) -Itests $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< \
 		$(internal) -lcmocka $(lib_libs) $(tool_libs) -lm
 
-bench: $(bench_bins)
+bench-programs: $(bench_bins)
+
+# `make check' judges what these count; here their times have bars as well.
+bench: all bench-programs
+	$(Q)MRG_BENCH=1 tests/run --verbose --jobs 1 $(bench_bins)
 
 # The fuzz targets on a corpus alone, for where there is no libFuzzer.
 fuzz_bins := $(patsubst tests/fuzz/fuzz_%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
