@@ -3,6 +3,9 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /*
  * A terminal acts on control characters, and whoever may start a process, or
  * has recorded a host, may put them into a name: white space becomes a space,
@@ -16,6 +19,14 @@ static inline void base_make_plain(char *text)
 		else if ((unsigned char)*text < ' ' || *text == 0x7f)
 			*text = '?';
 	}
+}
+
+/* Whether all of it is visible ASCII, of which a space is none. */
+static inline bool base_is_visible(const char *text, size_t length)
+{
+	while (length && text[length - 1] > ' ' && text[length - 1] <= '~')
+		length--;
+	return !length;
 }
 
 #endif

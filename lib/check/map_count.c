@@ -4,21 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <mrguard/vma.h>
 
+#include "base/clock.h"
 #include "check/check.h"
 
 #define BUDGET_MS 60 /* of the whole check's 300 ms */
-
-static long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 struct nearest {
 	long count;
@@ -41,7 +33,8 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 	struct check_ctx *ctx = arg;
 	struct nearest best = { .count = -1 };
 	struct mrg_dev *dev = NULL;
-	long until = now_ms() + BUDGET_MS, count;
+	int64_t until = base_now_ms() + BUDGET_MS;
+	long count;
 	char **names;
 	ssize_t n;
 
@@ -51,7 +44,7 @@ static int ask_nearest(void *arg, char *buf, size_t cap)
 	for (ssize_t i = 0; i < n; i++) {
 		if (!isdigit((unsigned char)names[i][0]))
 			continue;
-		count = now_ms() > until ? -1 : count_of(dev, names[i]);
+		count = base_now_ms() > until ? -1 : count_of(dev, names[i]);
 		if (count < 0) {
 			ctx->lost |= count == -ENOMEM;
 			best.not_counted++;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/opts.h"
+#include "base/text.h"
 #include "directory/directory.h"
 
 #define DEFAULT_PORT 6379
@@ -73,10 +74,7 @@ static bool good_prefix(const char *prefix)
 {
 	if (!*prefix || strlen(prefix) > MAX_PREFIX)
 		return false;
-	for (const char *at = prefix; *at; at++)
-		if (*at <= ' ' || *at > '~' || *at == '{' || *at == '}')
-			return false;
-	return true;
+	return base_is_visible(prefix, strlen(prefix)) && !strpbrk(prefix, "{}");
 }
 
 static int set_up(struct mrg_directory *directory, const struct mrg_directory_opts *o)
@@ -102,8 +100,8 @@ static int greet(struct mrg_directory *directory)
 	redisReply *reply;
 	int ret;
 
-	directory_word(&words, "PING");
-	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms, &reply);
+	directory_add(&words, "PING", NULL);
+	ret = directory_ask(directory, &words, base_now_ms() + directory->timeout_ms, &reply);
 	if (ret)
 		return ret;
 	if (reply->type != REDIS_REPLY_STATUS)
@@ -236,18 +234,15 @@ static int bad_name(struct mrg_directory *directory)
 int mrg_directory_claim(struct mrg_directory *directory, const char *name, uint64_t *generation)
 {
 	struct directory_words words = { .count = 0 };
-	char generations[128];
 	redisReply *reply;
 	int ret;
 
 	if (!directory_good_name(name))
 		return bad_name(directory);
-	directory_word(&words, "EVAL");
-	directory_word(&words, claim_script);
-	directory_word(&words, "1");
-	directory_key(directory, &words, "generations", generations, sizeof(generations));
-	directory_word(&words, name);
-	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms, &reply);
+	directory_add(&words, "EVAL", claim_script, "1", NULL);
+	directory_key(directory, &words, "generations");
+	directory_add(&words, name, NULL);
+	ret = directory_ask(directory, &words, base_now_ms() + directory->timeout_ms, &reply);
 	if (ret)
 		return ret;
 	if (reply->type == REDIS_REPLY_STRING)
@@ -263,30 +258,25 @@ static int change(struct mrg_directory *directory, const char *script, const cha
 		  uint64_t generation, const void *value, size_t length)
 {
 	struct directory_words words = { .count = 0 };
-	char keys[6][320], entry[256], numbers[3][24];
-	uint64_t epoch = ((uint64_t)directory_now() << 20) ^ (uintptr_t)directory;
+	char numbers[3][24];
+	uint64_t epoch = ((uint64_t)base_now_ms() << 20) ^ (uintptr_t)directory;
 	redisReply *reply;
 	int ret;
 
-	snprintf(entry, sizeof(entry), "entry:%s", name);
 	snprintf(numbers[0], sizeof(numbers[0]), "%" PRIu64, generation);
 	snprintf(numbers[1], sizeof(numbers[1]), "%" PRIu32, directory->lease_ms);
 	snprintf(numbers[2], sizeof(numbers[2]), "%" PRIx64, epoch);
-	directory_word(&words, "EVAL");
-	directory_word(&words, script);
-	directory_word(&words, "6");
-	directory_key(directory, &words, "generations", keys[0], sizeof(keys[0]));
-	directory_key(directory, &words, entry, keys[1], sizeof(keys[1]));
-	directory_key(directory, &words, "leases", keys[2], sizeof(keys[2]));
-	directory_key(directory, &words, "changes", keys[3], sizeof(keys[3]));
-	directory_key(directory, &words, "epoch", keys[4], sizeof(keys[4]));
-	directory_key(directory, &words, "changed", keys[5], sizeof(keys[5]));
-	directory_word(&words, name);
-	directory_word(&words, numbers[0]);
-	directory_word(&words, numbers[1]);
+	directory_add(&words, "EVAL", script, "6", NULL);
+	directory_key(directory, &words, "generations");
+	directory_key(directory, &words, "entry:%s", name);
+	directory_key(directory, &words, "leases");
+	directory_key(directory, &words, "changes");
+	directory_key(directory, &words, "epoch");
+	directory_key(directory, &words, "changed");
+	directory_add(&words, name, numbers[0], numbers[1], NULL);
 	directory_bytes(&words, value, length);
-	directory_word(&words, numbers[2]);
-	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms, &reply);
+	directory_add(&words, numbers[2], NULL);
+	ret = directory_ask(directory, &words, base_now_ms() + directory->timeout_ms, &reply);
 	if (ret)
 		return ret;
 	if (reply->type != REDIS_REPLY_STRING)
@@ -364,18 +354,14 @@ int mrg_directory_find(struct mrg_directory *directory, const char *name, uint64
 				     "if type(value) == 'table' then value = '' end "
 				     "return { value, redis.call('PTTL', KEYS[1]) }";
 	struct directory_words words = { .count = 0 };
-	char word[256], key[320];
 	redisReply *reply;
 	int ret;
 
 	if (!directory_good_name(name))
 		return bad_name(directory);
-	snprintf(word, sizeof(word), "entry:%s", name);
-	directory_word(&words, "EVAL");
-	directory_word(&words, script);
-	directory_word(&words, "1");
-	directory_key(directory, &words, word, key, sizeof(key));
-	ret = directory_ask(directory, &words, directory_now() + directory->timeout_ms, &reply);
+	directory_add(&words, "EVAL", script, "1", NULL);
+	directory_key(directory, &words, "entry:%s", name);
+	ret = directory_ask(directory, &words, base_now_ms() + directory->timeout_ms, &reply);
 	if (ret)
 		return ret;
 	ret = take_entry(directory, name, reply, at_least, entry);

@@ -31,6 +31,7 @@
 
 #include <mrguard/directory.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #define DIRECTORY_STAGE "ask directory"
@@ -54,20 +55,22 @@ struct mrg_directory {
 	void *known; /* tsearch(3): struct known */
 };
 
-/* A command's words; NULL lengths: strings. */
+/* A command's words. */
 struct directory_words {
 	int count;
 	const char *word[16];
 	size_t length[16];
+	int keys;
+	char key[6][320];
 };
 
-void directory_word(struct directory_words *words, const char *word);
+/** directory_add() - add strings, up to a NULL */
+void directory_add(struct directory_words *words, ...) __attribute__((sentinel));
 void directory_bytes(struct directory_words *words, const void *bytes, size_t length);
-/** directory_key() - a word that is a key below the prefix, made in @room */
+/** directory_key() - add a key below the prefix */
 void directory_key(const struct mrg_directory *directory, struct directory_words *words,
-		   const char *name, char *room, size_t size);
+		   const char *name, ...) BASE_PRINTF(3, 4);
 
-int64_t directory_now(void); /* ms, monotonic */
 /** directory_fail() - keep why a call fails, with a remedy and a cause */
 #define directory_fail(directory, code, remedy, ...) \
 	base_fail((directory)->error_owner, code, DIRECTORY_STAGE, remedy, __VA_ARGS__)
@@ -80,7 +83,7 @@ int64_t directory_now(void); /* ms, monotonic */
 
 /**
  * directory_ask() - a command and its reply, connecting if need be
- * @end: directory_now() by when it must be over
+ * @end: base_now_ms() by when it must be over
  * @reply: OUT to be freed with freeReplyObject(); never an error reply
  */
 int directory_ask(struct mrg_directory *directory, const struct directory_words *words, int64_t end,

@@ -5,20 +5,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "directory/directory.h"
-
-int64_t directory_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
 
 /* ---- words ---- */
 
@@ -28,16 +21,29 @@ void directory_bytes(struct directory_words *words, const void *bytes, size_t le
 	words->length[words->count++] = length;
 }
 
-void directory_word(struct directory_words *words, const char *word)
+void directory_add(struct directory_words *words, ...)
 {
-	directory_bytes(words, word, strlen(word));
+	const char *word;
+	va_list args;
+
+	va_start(args, words);
+	while ((word = va_arg(args, const char *)))
+		directory_bytes(words, word, strlen(word));
+	va_end(args);
 }
 
 void directory_key(const struct mrg_directory *directory, struct directory_words *words,
-		   const char *name, char *room, size_t size)
+		   const char *name, ...)
 {
-	snprintf(room, size, "{%s}:%s", directory->prefix, name);
-	directory_word(words, room);
+	const size_t size = sizeof(words->key[0]);
+	char *key = words->key[words->keys++];
+	size_t start = (size_t)snprintf(key, size, "{%s}:", directory->prefix);
+	va_list args;
+
+	va_start(args, name);
+	vsnprintf(key + start, size - start, name, args);
+	va_end(args);
+	directory_add(words, key, NULL);
 }
 
 /* ---- failures ---- */
@@ -157,7 +163,7 @@ static int wait_for(int fd, short events, int64_t end)
 	int ret;
 
 	do {
-		left = end - directory_now();
+		left = end - base_now_ms();
 		ret = poll(&at, 1, left > 0 ? (int)(left < INT32_MAX ? left : INT32_MAX) : 0);
 	} while (ret < 0 && errno == EINTR);
 	return ret > 0;
@@ -191,10 +197,9 @@ static int read_reply(redisContext *context, int64_t end, redisReply **reply)
 	for (;;) {
 		if (redisGetReplyFromReader(context, &got) != REDIS_OK)
 			return -EPROTO;
-		if (got) {
-			*reply = got;
+		*reply = got;
+		if (got)
 			return 0;
-		}
 		if (!wait_for(context->fd, POLLIN, end))
 			return -ETIMEDOUT;
 		errno = 0;
@@ -219,7 +224,7 @@ static int talk(redisContext *context, const struct directory_words *words, int6
 
 static struct timeval time_left(int64_t end)
 {
-	int64_t left = end - directory_now();
+	int64_t left = end - base_now_ms();
 
 	left = left > 0 ? left : 1;
 	return (struct timeval){ left / 1000, left % 1000 * 1000 };
@@ -233,8 +238,7 @@ static int log_in(struct mrg_directory *directory, redisContext *context, int64_
 
 	if (!directory->password)
 		return 0;
-	directory_word(&words, "AUTH");
-	directory_word(&words, directory->password);
+	directory_add(&words, "AUTH", directory->password, NULL);
 	ret = talk(context, &words, end, &reply);
 	if (ret)
 		return link_failed(directory, ret, "logging in");
@@ -320,7 +324,6 @@ int directory_ask(struct mrg_directory *directory, const struct directory_words 
 int directory_subscribe(struct mrg_directory *directory, int64_t end)
 {
 	struct directory_words words = { .count = 0 };
-	char channel[192];
 	redisReply *reply;
 	int ret;
 
@@ -329,8 +332,8 @@ int directory_subscribe(struct mrg_directory *directory, int64_t end)
 	ret = connect_to(directory, &directory->events, end);
 	if (ret)
 		return ret;
-	directory_word(&words, "SUBSCRIBE");
-	directory_key(directory, &words, "changed", channel, sizeof(channel));
+	directory_add(&words, "SUBSCRIBE", NULL);
+	directory_key(directory, &words, "changed");
 	ret = talk(directory->events, &words, end, &reply);
 	if (ret) {
 		drop(&directory->events);
@@ -351,7 +354,7 @@ int directory_await(struct mrg_directory *directory, int64_t end)
 	redisReply *reply;
 
 	for (;;) {
-		ret = read_reply(directory->events, events ? directory_now() : end, &reply);
+		ret = read_reply(directory->events, events ? base_now_ms() : end, &reply);
 		if (ret)
 			break;
 		freeReplyObject(reply);

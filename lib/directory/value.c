@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "directory/directory.h"
 
 #define VALUE_WORD "mrguard"
@@ -16,12 +17,8 @@
 
 bool directory_good_name(const char *name)
 {
-	if (!*name || strlen(name) > MRG_DIRECTORY_MAX_NAME)
-		return false;
-	for (; *name; name++)
-		if (*name <= ' ' || *name > '~')
-			return false;
-	return true;
+	return *name && strlen(name) <= MRG_DIRECTORY_MAX_NAME &&
+	       base_is_visible(name, strlen(name));
 }
 
 char *directory_value(uint64_t generation, const void *bytes, size_t length, size_t *total)

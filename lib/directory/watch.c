@@ -21,7 +21,7 @@ struct known {
 	size_t length;
 	bool present;
 	bool in_doubt; /* known from a server that has lost its data */
-	int64_t doubt_end; /* directory_now() */
+	int64_t doubt_end; /* base_now_ms() */
 };
 
 struct watching {
@@ -143,22 +143,16 @@ static const char script[] =
 static int ask(struct mrg_directory *directory, int64_t end, redisReply **reply)
 {
 	struct directory_words words = { .count = 0 };
-	char keys[4][128], start[128], change[24];
+	char start[128], change[24];
 
 	snprintf(change, sizeof(change), "%" PRIu64, directory->change);
 	snprintf(start, sizeof(start), "{%s}:entry:", directory->prefix);
-	directory_word(&words, "EVAL");
-	directory_word(&words, script);
-	directory_word(&words, "4");
-	directory_key(directory, &words, "leases", keys[0], sizeof(keys[0]));
-	directory_key(directory, &words, "changes", keys[1], sizeof(keys[1]));
-	directory_key(directory, &words, "epoch", keys[2], sizeof(keys[2]));
-	directory_key(directory, &words, "changed", keys[3], sizeof(keys[3]));
-	directory_word(&words, directory->epoch);
-	directory_word(&words, change);
-	directory_word(&words, REPLY_ENTRIES);
-	directory_word(&words, REPLY_BYTES);
-	directory_word(&words, start);
+	directory_add(&words, "EVAL", script, "4", NULL);
+	directory_key(directory, &words, "leases");
+	directory_key(directory, &words, "changes");
+	directory_key(directory, &words, "epoch");
+	directory_key(directory, &words, "changed");
+	directory_add(&words, directory->epoch, change, REPLY_ENTRIES, REPLY_BYTES, start, NULL);
 	return directory_ask(directory, &words, end, reply);
 }
 
@@ -178,7 +172,7 @@ static void doubt(const void *node, VISIT visit, void *end)
  */
 static void check_epoch(struct mrg_directory *directory, const char *epoch)
 {
-	int64_t end = directory_now() + directory->lease_ms;
+	int64_t end = base_now_ms() + directory->lease_ms;
 
 	if (!strcmp(epoch, directory->epoch))
 		return;
@@ -278,7 +272,7 @@ static void end_doubt(const void *node, VISIT visit, void *arg)
 
 static int64_t end_doubts(struct watching *in)
 {
-	struct doubts doubts = { in, directory_now(), INT64_MAX };
+	struct doubts doubts = { in, base_now_ms(), INT64_MAX };
 
 	twalk_r(in->directory->known, end_doubt, &doubts);
 	return doubts.next;
@@ -288,10 +282,10 @@ ssize_t mrg_directory_watch(struct mrg_directory *directory, uint32_t wait_ms,
 			    mrg_directory_watcher watcher, void *arg)
 {
 	struct watching in = { .directory = directory, .watcher = watcher, .arg = arg };
-	int64_t end = directory_now() + wait_ms;
+	int64_t end = base_now_ms() + wait_ms;
 
 	for (;;) {
-		int64_t limit = directory_now() + directory->timeout_ms, until = end, doubt_ends;
+		int64_t limit = base_now_ms() + directory->timeout_ms, until = end, doubt_ends;
 		int ret;
 
 		if (limit > end + directory->timeout_ms)
@@ -306,11 +300,11 @@ ssize_t mrg_directory_watch(struct mrg_directory *directory, uint32_t wait_ms,
 		if (ret)
 			return in.told ? in.told : ret;
 		doubt_ends = end_doubts(&in);
-		if (in.told || directory_now() >= end)
+		if (in.told || base_now_ms() >= end)
 			return in.told;
 		/* A millisecond more: the lease must have ended then. */
-		if (in.next_lease_ms >= 0 && directory_now() + in.next_lease_ms + 1 < until)
-			until = directory_now() + in.next_lease_ms + 1;
+		if (in.next_lease_ms >= 0 && base_now_ms() + in.next_lease_ms + 1 < until)
+			until = base_now_ms() + in.next_lease_ms + 1;
 		until = doubt_ends < until ? doubt_ends : until;
 		ret = directory_await(directory, until);
 		if (ret < 0)

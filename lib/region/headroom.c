@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "region/headroom.h"
 
@@ -27,18 +27,10 @@
 /* One part of what is left may be used up before it is counted again. */
 #define COUNT_CHARGE_SHARE 8
 
-static uint64_t read_clock(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* The coarse clock is a read of memory: before each registration no more. */
 static uint64_t now_ns(void)
 {
-	return read_clock(CLOCK_MONOTONIC_COARSE);
+	return base_now_ns(CLOCK_MONOTONIC_COARSE);
 }
 
 void region_headroom_init(struct region_headroom *room, struct mrg_dev *dev, uint64_t floor)
@@ -103,11 +95,11 @@ static int count_again(struct region_headroom *room, uint64_t now)
 	uint64_t start, took, count;
 	int ret;
 
-	start = room->dev ? 0 : read_clock(CLOCK_MONOTONIC);
+	start = room->dev ? 0 : base_now_ns(CLOCK_MONOTONIC);
 	ret = mrg_vma_count(room->dev, 0, &count);
 	if (ret)
 		return ret;
-	took = room->dev ? 0 : read_clock(CLOCK_MONOTONIC) - start;
+	took = room->dev ? 0 : base_now_ns(CLOCK_MONOTONIC) - start;
 	room->count = count;
 	room->charge = 0;
 	room->count_due = room->dev ? now + 1 : now + COUNT_AGE_MIN + took * COUNT_SHARE;

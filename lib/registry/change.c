@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/opts.h"
 #include "registry/rcu.h"
 #include "registry/registry.h"
@@ -420,22 +420,14 @@ int mrg_buffer_require(struct mrg_buffer *buffer, uint32_t protocols)
 
 /* ---- unregistering ---- */
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
-
 /* Closed: nobody comes, those who are there go. */
 static int wait_for_holders(struct mrg_buffer *buffer, uint32_t timeout_ms)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t end = base_now_ms() + timeout_ms;
 	uint32_t users;
 
 	while ((users = atomic_load(&buffer->users)) != BUFFER_CLOSED) {
-		int64_t left = end - now_ms();
+		int64_t left = end - base_now_ms();
 		struct timespec limit = { left / 1000, left % 1000 * 1000000 };
 
 		if (timeout_ms != UINT32_MAX && left <= 0)

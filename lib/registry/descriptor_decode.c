@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/le_reader.h"
+#include "base/text.h"
 #include "registry/descriptor_wire.h"
 
 #define STAGE "read descriptor"
@@ -45,9 +46,8 @@ static bool take_name(struct decoder *in, char name[DESC_NAME])
 	length = strnlen(name, DESC_NAME);
 	if (length == DESC_NAME)
 		return false;
-	for (size_t i = 0; i < length; i++)
-		if (name[i] <= ' ' || name[i] > '~')
-			return false;
+	if (!base_is_visible(name, length))
+		return false;
 	for (size_t i = length; i < DESC_NAME; i++)
 		if (name[i])
 			return false;

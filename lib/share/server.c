@@ -10,7 +10,6 @@
  * buffer.  A client that makes no progress is dropped.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "share/handle.h"
 
 #define MAX_CLIENTS 64
@@ -438,19 +438,6 @@ static void *run(void *arg)
 
 /* ---- starting and stopping ---- */
 
-/* The application's signals are not for this thread. */
-static int start_thread(struct share_server *server)
-{
-	sigset_t all, before;
-	int ret;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	ret = -pthread_create(&server->thread, NULL, run, server);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return ret;
-}
-
 static int open_all(struct share_server *server)
 {
 	int ret;
@@ -511,7 +498,7 @@ int share_serve(struct mrg_share *share)
 	if (!ret)
 		ret = open_all(server);
 	if (!ret)
-		ret = start_thread(server);
+		ret = base_thread_start(&server->thread, run, server);
 	if (ret) {
 		close_all(server);
 		return ret;

@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "share/message.h"
 
 struct share_address {
@@ -47,10 +47,7 @@ void share_close_fds(const int *fds, size_t count);
 
 static inline uint64_t share_now_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	return (uint64_t)base_now_ms();
 }
 
 /** share_wait_ms() - for poll(2), which counts in an int: @left, rounded up,

@@ -1,15 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <time.h>
-
 #include "transfer/clock.h"
-
-uint64_t transfer_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
-}
 
 uint64_t transfer_after(int ms)
 {

@@ -6,10 +6,16 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+
 #define NEVER UINT64_MAX
 #define MS 1000000ULL /* in ns */
 
-uint64_t transfer_now(void);
+static inline uint64_t transfer_now(void)
+{
+	return base_now_ns(CLOCK_MONOTONIC);
+}
+
 /* @ms from now on; negative: NEVER. */
 uint64_t transfer_after(int ms);
 /* For poll(2) and epoll_wait(2): rounded up, -1 for NEVER. */

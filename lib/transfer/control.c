@@ -4,12 +4,12 @@
  * has come.  Each transfer handle has one, however many endpoints it has.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "transfer/clock.h"
 #include "transfer/control.h"
 #include "transfer/dispatch.h"
@@ -135,18 +135,12 @@ static void close_fds(struct mrg_transfer *transfer)
 		close(transfer->kick);
 }
 
-/* Signals are the application's. */
 int transfer_control_start(struct mrg_transfer *transfer)
 {
-	sigset_t all, before;
 	int ret = make_fds(transfer);
 
-	if (!ret) {
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		ret = -pthread_create(&transfer->thread, NULL, run, transfer);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
+	if (!ret)
+		ret = base_thread_start(&transfer->thread, run, transfer);
 	if (ret)
 		close_fds(transfer);
 	return ret;
