@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "check/pairs.h"
+#include "check/check.h"
 
 #define CONFIG_HEAD 0x100
 #define CAP_PCIE 0x10

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/opts.h"
-#include "check/report.h"
+#include "check/check.h"
 
 /*
  * In the order of the report: what corrupts data first.  A check looks at the

@@ -123,4 +123,44 @@ ssize_t check_module_fact(struct check_ctx *ctx, char *buf, size_t cap);
 void check_read_facts(struct check_ctx *ctx);
 void check_free_facts(struct check_host *host);
 
+/* The lines of a report. */
+
+struct mrg_check_report {
+	struct mrg_check_result *results;
+	size_t count, room;
+	bool out_of_memory;
+};
+
+/* limits.c: the limits of the process or unit that the check is asked about */
+
+/* Soft limit named as in /proc/PID/limits; UINT64_MAX is unlimited.  @target gets
+ * "pid 4242" or "unit foo.service (pid 4242)".  -ENOENT: no process was named. */
+int check_limits_of_target(struct check_ctx *ctx, const char *name, uint64_t *value, char *target,
+			   size_t cap);
+/* The line for a limit that check_limits_of_target() did not get. */
+void check_limits_add_unknown(struct check_ctx *ctx, const char *target, int rc);
+/* The target has CAP_IPC_LOCK where the kernel asks for it, in the initial
+ * user namespace: ib_umem_get() then applies no limit to pinned memory. */
+bool check_limits_target_may_lock(struct check_ctx *ctx);
+
+/* pairs.c: what lies between a NIC and a GPU on PCI */
+
+enum check_distance {
+	CHECK_DISTANCE_SWITCH,
+	CHECK_DISTANCE_ROOT_COMPLEX,
+	CHECK_DISTANCE_NUMA,
+};
+
+/* How far apart the two are: below one switch, under one host bridge, or not. */
+enum check_distance check_pair_distance(const struct check_pci *a, const struct check_pci *b);
+/* The function of @rdma that reaches into GPUs; NULL: @rdma is not on PCI. */
+const struct check_pci *check_dma_function(const struct check_rdma *rdma);
+/* The GPU nearest to that function; NULL: there is none. */
+const struct check_pci *check_nearest_gpu(const struct check_host *host,
+					  const struct check_rdma *rdma);
+/* Calls @fn for every bridge on the way between them, by sysfs path.  Stops at
+ * the first that returns non-zero, and returns that. */
+int check_pair_for_each_bridge(const struct check_pci *a, const struct check_pci *b,
+			       int (*fn)(void *arg, const char *bridge), void *arg);
+
 #endif

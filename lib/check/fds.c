@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-#include "check/limits.h"
+#include "check/check.h"
 
 void check_fds(struct check_ctx *ctx)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/limits.h"
+#include "check/check.h"
 
 #define CGROUPS "/sys/fs/cgroup"
 #define CGROUP_DEPTH 3 /* slice, unit, and what the unit made for itself */

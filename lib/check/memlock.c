@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "check/limits.h"
+#include "check/check.h"
 
 #define ENOUGH (64ull << 30)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "check/pairs.h"
+#include "check/check.h"
 
 /* Length of the sysfs path, whole components only, that both share. */
 static size_t shared(const struct check_pci *a, const struct check_pci *b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "check/pairs.h"
+#include "check/check.h"
 
 static long numa_of(struct check_ctx *ctx, const struct check_pci *pci)
 {

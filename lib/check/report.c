@@ -5,7 +5,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
-#include "check/report.h"
+#include "check/check.h"
 
 static void put(char *to, size_t room, const char *from)
 {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "private/private.h"
-#include "registry/real.h"
+#include "registry/registry.h"
 
 static int share_failure(const struct mrg_registry *registry, int code, struct mrg_error *error)
 {

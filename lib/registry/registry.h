@@ -198,4 +198,14 @@ void registry_request_drop(struct registry_request *kept);
 /** registry_check() - -ECHILD in a child after fork(2), with the failure kept */
 int registry_check(const struct mrg_registry *registry);
 
+/* verbs.c: entries of verbs */
+
+/* verbs.c */
+int registry_verbs_device(struct mrg_registry *registry, struct registry_device *device);
+int registry_verbs_add(struct mrg_registry *registry, struct registry_request *request,
+		       size_t device, void **entry, struct mrg_error *error);
+int registry_verbs_remove(struct mrg_registry *registry, void *entry, struct mrg_error *error);
+ssize_t registry_verbs_keys(const void *entry, uint64_t addr, uint64_t length, struct mrg_seg *segs,
+			    size_t cap);
+
 #endif

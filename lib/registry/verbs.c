@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "registry/real.h"
+#include "registry/registry.h"
 
 /* More than one for GPU memory that takes several DMA-BUFs. */
 struct verbs_entry {

@@ -2,11 +2,8 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "transfer/await.h"
-#include "transfer/clock.h"
-#include "transfer/complete.h"
 #include "transfer/endpoint.h"
-#include "transfer/post.h"
+#include "transfer/clock.h"
 
 #define SPIN_NS 20000 /* before a thread sleeps for a completion */
 

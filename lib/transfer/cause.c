@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "transfer/cause.h"
-#include "transfer/remote.h"
 #include "transfer/request.h"
+#include "transfer/slice.h"
 
 /* By the InfiniBand specification, volume 1, 10.10.3 (completion errors). */
 static const struct meaning {

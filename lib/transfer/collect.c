@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "transfer/await.h"
-#include "transfer/cause.h"
-#include "transfer/complete.h"
 #include "transfer/endpoint.h"
 #include "transfer/request.h"
 

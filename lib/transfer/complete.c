@@ -6,10 +6,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "transfer/cause.h"
-#include "transfer/complete.h"
+#include "transfer/request.h"
 #include "transfer/endpoint.h"
-#include "transfer/post.h"
 
 #define POLL 32
 

@@ -5,11 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "transfer/await.h"
-#include "transfer/clock.h"
-#include "transfer/connect.h"
 #include "transfer/endpoint.h"
-#include "transfer/handshake.h"
+#include "transfer/clock.h"
 
 /* ---- connecting ---- */
 

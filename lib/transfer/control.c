@@ -11,11 +11,9 @@
 
 #include "base/thread.h"
 #include "transfer/clock.h"
-#include "transfer/control.h"
-#include "transfer/dispatch.h"
+#include "transfer/transfer.h"
 #include "transfer/endpoint.h"
 #include "transfer/listener.h"
-#include "transfer/wake.h"
 
 #define EVENTS 64
 #define KICK UINT64_MAX

@@ -4,12 +4,10 @@
 #include <sys/epoll.h>
 
 #include "transfer/clock.h"
-#include "transfer/dispatch.h"
 #include "transfer/endpoint.h"
-#include "transfer/handshake.h"
 #include "transfer/note.h"
-#include "transfer/remake.h"
-#include "transfer/revoke.h"
+#include "transfer/lane.h"
+#include "transfer/revoked.h"
 
 static void give_up(struct mrg_ep *ep, int code)
 {

@@ -10,7 +10,6 @@
 
 #include "transfer/clock.h"
 #include "transfer/endpoint.h"
-#include "transfer/wake.h"
 
 /* ---- made and freed ---- */
 

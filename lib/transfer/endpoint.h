@@ -91,4 +91,73 @@ void transfer_ep_fail(struct mrg_ep *ep, int code, const char *stage, const char
 		      const char *cause, ...) BASE_PRINTF(5, 6);
 void transfer_ep_fail_with(struct mrg_ep *ep, const struct mrg_error *error);
 
+/* wake.c: waking the threads that an endpoint concerns */
+
+/* Something changed: all threads that sleep look again. */
+void transfer_ep_wake(struct mrg_ep *ep);
+/* The control thread is to look at @ep at @due. */
+void transfer_ep_look(struct mrg_ep *ep, uint64_t due);
+/* The control thread is to look now. */
+void transfer_kick(struct mrg_transfer *transfer);
+
+/* await.c: sleeping until something holds */
+
+/*
+ * Carries on until @holds is true.  With ep->lock held, which is let go while
+ * it sleeps.  0 or -EAGAIN.
+ */
+int transfer_ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *arg), void *arg,
+		      int timeout_ms);
+
+/* complete.c: taking completions */
+
+/* Polls, and posts what there is room for. */
+void transfer_ep_progress(struct mrg_ep *ep);
+/* Polls alone. */
+void transfer_ep_drain(struct mrg_ep *ep);
+
+/* post.c: posting */
+
+void transfer_post_all(struct mrg_ep *ep);
+
+/* port.c: this side's port and GID */
+
+/* Each 0, or -errno with ep->error set. */
+
+/* The port and the GID as they are now, for a peer at @peers. */
+int transfer_port_find(struct mrg_ep *ep, const struct route_gid_peer *peers, int count,
+		       int *theirs);
+/* The port as it is now, and the GID as it was, wherever in the table it is. */
+int transfer_port_same(struct mrg_ep *ep);
+/* No GID of the peer is known yet: offers this side's. */
+int transfer_port_offer(struct mrg_ep *ep, struct transfer_message_hello *hello);
+/* Of those that were offered, the one that the peer has taken. */
+void transfer_port_take(struct mrg_ep *ep, uint32_t taken);
+int transfer_port_fail(struct mrg_ep *ep, int code, const char *remedy, const char *cause);
+
+/* handshake.c: how two endpoints meet */
+
+/* The side that connects, before the control thread knows it: its queue pairs. */
+int transfer_handshake_begin(struct mrg_ep *ep);
+/* The time for a handshake begins. */
+void transfer_handshake_greet(struct mrg_ep *ep);
+int transfer_handshake_message(struct mrg_ep *ep, const struct transfer_message *message);
+void transfer_handshake_tick(struct mrg_ep *ep, uint64_t now);
+
+/* dispatch.c: messages of the peer, to the files that act on them */
+
+/* The socket has these epoll(7) events. */
+void transfer_dispatch_ready(struct mrg_ep *ep, uint32_t events);
+/* The endpoint's time has come. */
+void transfer_dispatch_tick(struct mrg_ep *ep, uint64_t now);
+
+/* connect.c: the end of an endpoint's use, without the lock */
+
+#define FAREWELL_MS 200 /* for the peer to take in that it is over */
+
+/* True: BYE was sent, and transfer_ep_farewell() waits for its answer. */
+bool transfer_ep_end(struct mrg_ep *ep);
+/* Waits until the peer has read it, or until @until. */
+void transfer_ep_farewell(struct mrg_ep *ep, uint64_t until);
+
 #endif

@@ -11,10 +11,7 @@
 
 #include "transfer/clock.h"
 #include "transfer/endpoint.h"
-#include "transfer/handshake.h"
 #include "transfer/listener.h"
-#include "transfer/port.h"
-#include "transfer/wake.h"
 
 #define UNACCEPTED_MAX 1024 /* peers of a listener */
 #define CQ_PER_WR 2 /* flushed ones of the queue pair before, and this one's */

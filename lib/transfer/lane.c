@@ -7,7 +7,6 @@
 #include "transfer/clock.h"
 #include "transfer/endpoint.h"
 #include "transfer/lane.h"
-#include "transfer/wake.h"
 
 #define DRAIN_MS 100 /* for completions, before the queue pair goes without */
 #define MIN_RNR_TIMER 12

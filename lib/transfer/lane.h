@@ -62,4 +62,9 @@ bool transfer_lanes_quiet(const struct mrg_ep *ep);
 /* Nothing is posted any more, or nothing waits for it. */
 void transfer_lanes_destroy(struct mrg_ep *ep);
 
+/* remake.c: broken lanes, made again */
+
+void transfer_remake_tick(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now);
+int transfer_remake_message(struct mrg_ep *ep, const struct transfer_message *message);
+
 #endif

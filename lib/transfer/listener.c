@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include "transfer/clock.h"
-#include "transfer/connect.h"
 #include "transfer/endpoint.h"
-#include "transfer/handshake.h"
 #include "transfer/listener.h"
 
 #define GREETING_MAX 1024 /* handshakes of a listener at a time */

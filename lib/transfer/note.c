@@ -3,10 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transfer/await.h"
 #include "transfer/endpoint.h"
 #include "transfer/note.h"
-#include "transfer/wake.h"
 
 #define NOTES_MAX (64u << 20)
 

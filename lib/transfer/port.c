@@ -4,7 +4,6 @@
 
 #include "transfer/clock.h"
 #include "transfer/endpoint.h"
-#include "transfer/port.h"
 
 #define ANSWER_MS 1000 /* routes can change */
 

@@ -7,7 +7,6 @@
 #include <errno.h>
 
 #include "transfer/endpoint.h"
-#include "transfer/post.h"
 
 #define CHAIN 32
 #define CHAIN_SGES 128

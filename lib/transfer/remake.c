@@ -12,13 +12,9 @@
 #include <string.h>
 
 #include "transfer/clock.h"
-#include "transfer/complete.h"
 #include "transfer/endpoint.h"
-#include "transfer/port.h"
-#include "transfer/post.h"
-#include "transfer/remake.h"
+#include "transfer/lane.h"
 #include "transfer/request.h"
-#include "transfer/wake.h"
 
 #define TICK_MS 1
 #define RETRY_MS 50 /* while the port is down */

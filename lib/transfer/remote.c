@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "transfer/remote.h"
+#include "transfer/slice.h"
 
 static int check_pieces(uint64_t addr, const struct mrg_desc_piece *pieces, size_t count,
 			uint64_t *length)

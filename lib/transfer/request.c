@@ -11,7 +11,6 @@
 #include "transfer/endpoint.h"
 #include "transfer/request.h"
 #include "transfer/revoked.h"
-#include "transfer/wake.h"
 
 #define SMALL_BYTES 512 /* of requests that are kept to be used again */
 #define SPARE_MAX 256

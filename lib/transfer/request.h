@@ -103,4 +103,11 @@ void transfer_request_put_buffers(struct transfer_request *request, uint32_t cou
 void transfer_request_drop_failed(struct mrg_ep *ep, struct transfer_lane *lane);
 void transfer_request_tick(struct mrg_ep *ep, uint64_t now);
 
+/* What a completion means, and a request's end in words. */
+
+/* Fills in status and side.  True: worth repeating. */
+bool transfer_cause_of(const struct ibv_wc *wc, struct mrg_result *result);
+/* Of a request that failed by itself, not by its endpoint. */
+void transfer_cause_words(const struct transfer_request *request, struct mrg_error *error);
+
 #endif

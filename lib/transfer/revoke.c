@@ -2,12 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "transfer/await.h"
 #include "transfer/endpoint.h"
 #include "transfer/request.h"
-#include "transfer/revoke.h"
 #include "transfer/revoked.h"
-#include "transfer/wake.h"
 
 static int forget_buffer(struct mrg_ep *ep, uint64_t generation)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "transfer/endpoint.h"
-#include "transfer/remote.h"
+#include "transfer/slice.h"
 #include "transfer/revoked.h"
 
 #define GENERATIONS_MAX 4096 /* that are remembered */

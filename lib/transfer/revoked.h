@@ -37,4 +37,9 @@ int transfer_revoked_add(struct transfer_revoked *revoked, uint64_t generation);
 void transfer_revoked_confirm(struct mrg_ep *ep);
 void transfer_revoked_free(struct transfer_revoked *revoked);
 
+/* REVOKE and REVOKED of the peer. */
+
+/* REVOKE and REVOKED; with ep->lock held. */
+int transfer_revoke_message(struct mrg_ep *ep, const struct transfer_message *message);
+
 #endif

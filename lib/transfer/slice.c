@@ -8,7 +8,6 @@
 
 #include <mrguard/registry.h>
 
-#include "transfer/remote.h"
 #include "transfer/slice.h"
 
 #define SEGS 8

@@ -71,4 +71,14 @@ int transfer_slice_queue_push(struct transfer_slice_queue *queue,
 			      const struct transfer_slice *slice);
 bool transfer_slice_queue_pop(struct transfer_slice_queue *queue, struct transfer_slice *slice);
 
+/* A buffer of the peer. */
+
+struct mrg_remote {
+	uint64_t addr;
+	uint64_t length;
+	uint64_t generation;
+	size_t count;
+	struct mrg_desc_piece pieces[];
+};
+
 #endif

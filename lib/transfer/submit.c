@@ -5,13 +5,9 @@
 #include <mrguard/registry.h>
 
 #include "base/opts.h"
-#include "transfer/await.h"
-#include "transfer/clock.h"
-#include "transfer/complete.h"
 #include "transfer/endpoint.h"
-#include "transfer/post.h"
-#include "transfer/remote.h"
-#include "transfer/wake.h"
+#include "transfer/clock.h"
+#include "transfer/slice.h"
 
 static int refuse_range(struct mrg_ep *ep, size_t op, const char *side, uint64_t addr,
 			uint64_t length, uint64_t have, uint64_t have_length)

@@ -8,9 +8,8 @@
 
 #include "base/error.h"
 #include "base/opts.h"
-#include "transfer/control.h"
-#include "transfer/lane.h"
 #include "transfer/transfer.h"
+#include "transfer/lane.h"
 
 #define LANES 1
 #define DEPTH 128

@@ -77,4 +77,9 @@ int transfer_open(struct mrg_transfer **out, struct ibv_pd *pd,
 #define transfer_fail(transfer, ...) base_fail((transfer)->error_owner, __VA_ARGS__)
 #define transfer_fail_with(transfer, error) mrg_private_error_keep((transfer)->error_owner, error)
 
+/* The control thread. */
+
+int transfer_control_start(struct mrg_transfer *transfer);
+void transfer_control_stop(struct mrg_transfer *transfer);
+
 #endif

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include "transfer/endpoint.h"
-#include "transfer/wake.h"
 
 void transfer_ep_wake(struct mrg_ep *ep)
 {

@@ -8,9 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "transfer/complete.h"
-#include "transfer/dispatch.h"
-#include "transfer/handshake.h"
+#include "transfer/endpoint.h"
 #include "unit/transfer_fake.h"
 
 #define STEPS 64

@@ -31,7 +31,7 @@
 #include "transfer/clock.h"
 #include "transfer/endpoint.h"
 #include "transfer/listener.h"
-#include "transfer/remote.h"
+#include "transfer/slice.h"
 #include "transfer/transfer.h"
 
 #define of_member(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))

@@ -3,8 +3,7 @@
  * Many threads: on one endpoint, on one each, cancelling, and with lanes that
  * break.  Each has its own part of the buffers and looks at every byte.
  */
-#include "transfer/complete.h"
-#include "transfer/wake.h"
+#include "transfer/endpoint.h"
 #include "transfer_fake.h"
 
 #define THREADS 6
