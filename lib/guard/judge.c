@@ -107,7 +107,9 @@ static void to_region(struct guard_process *p, const struct guard_request *req,
 					.addr = req->iova,
 					.length = req->length,
 					.offset = req->offset,
-					.access = (int)req->access };
+					.access = (int)req->access,
+					/* Asked before, and not effective. */
+					.without_cap = true };
 	out->opts.size = sizeof(out->opts);
 	/* The program insists on its iova. */
 	out->opts.flags = MRG_REG_IOVA_EQUAL;
@@ -123,6 +125,47 @@ static void ask_region(const struct region_request *region, struct guard_finding
 		return;
 	read_plan(mr.decision, finding);
 	region_decision_put(mr.decision);
+}
+
+/* The program may have closed the descriptor, and with it let go of the cap. */
+static bool cap_holds(struct guard_process *p, const struct region_device *device)
+{
+	int ret = region_cap_holds(p->ctx, device);
+
+	if (ret < 0 && guard_process_reopen_module(p))
+		ret = region_cap_holds(p->ctx, device);
+	return ret > 0;
+}
+
+static bool judge_by_cap(struct guard_process *p, const struct guard_request *req,
+			 struct guard_finding *finding)
+{
+	enum mrg_walk walk = p->ctx->dev_info.walk;
+	const struct region_device *device;
+
+	if (walk != MRG_WALK_TRUNCATING && walk != MRG_WALK_TRUNCATING_UNBOUNDED)
+		return false;
+	if (region_device_get(p->ctx, req->pd->context, &device))
+		return false;
+	finding->cap_would_help = device->pick == MRG_PICK_KERNEL;
+	if (!cap_holds(p, device))
+		return false;
+	conclude(finding, MRG_SAFE, GUARD_CAPPED);
+	return true;
+}
+
+bool guard_judge_cap(struct guard_process *p, const struct guard_request *req)
+{
+	const struct region_device *device;
+	bool holds = false;
+	int cancel;
+
+	if (!guard_enter(&cancel))
+		return false;
+	if (!region_device_get(p->ctx, req->pd->context, &device))
+		holds = cap_holds(p, device);
+	guard_leave(cancel);
+	return holds;
 }
 
 static void judge_dmabuf(struct guard_process *p, const struct guard_request *req,
@@ -203,6 +246,7 @@ void guard_judge(struct guard_process *p, const struct guard_request *req,
 	int cancel;
 
 	finding->page_shift = 0;
+	finding->cap_would_help = false;
 	finding->reason[0] = '\0';
 	finding->path = path_of(p, req);
 	if (decide_at_once(p, req, finding))
@@ -210,7 +254,9 @@ void guard_judge(struct guard_process *p, const struct guard_request *req,
 	conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_NOT_JUDGED);
 	if (!guard_enter(&cancel))
 		return;
-	if (req->fd >= 0)
+	if (judge_by_cap(p, req, finding))
+		;
+	else if (req->fd >= 0)
 		judge_dmabuf(p, req, finding);
 	else
 		judge_memory(p, req, finding);

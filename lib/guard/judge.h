@@ -15,6 +15,9 @@
 void guard_judge(struct guard_process *p, const struct guard_request *req,
 		 struct guard_finding *finding);
 
+/** guard_judge_cap() - whether the kernel's cap holds for the request, now */
+bool guard_judge_cap(struct guard_process *p, const struct guard_request *req);
+
 /**
  * guard_explain() - why verbs refused it
  * @error: errno of verbs

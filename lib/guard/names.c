@@ -48,6 +48,7 @@ static const char *const grounds[] = {
 	[GUARD_NO_IMPORTER] = "Its DMA addresses are unknown: the device has no PCI function.",
 	[GUARD_LAYOUT_FAILED] = "Its DMA addresses are unknown: the module could not map it.",
 	[GUARD_KERNEL_REFUSES] = "The kernel refuses this range.",
+	[GUARD_CAPPED] = "The cap keeps this kernel from picking a page above 2 GiB.",
 	[GUARD_NOT_JUDGED] =
 		"It was not judged: memory was short, or a signal handler interrupted the guard.",
 };

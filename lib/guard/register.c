@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdio.h>
 
 #include "guard/event.h"
 #include "guard/judge.h"
@@ -16,6 +17,9 @@ static const char risk_remedy[] =
 	"Register pieces that end at multiples of 2 GiB of the iova, or use mrg_reg_dmabuf(), or choose an iova that differs from the DMA address in bit 31, or run a kernel with commit 15fe76e23615.";
 static const char unknown_remedy[] =
 	"Load mrguard.ko and mrguard_walk.ko and let the process open /dev/mrguard, or register ranges that cross no multiple of 2 GiB of their iova.";
+
+static const char cap_remedy[] =
+	" Or let root cap the pages of all programs: mrguard cap on, see mrguard-cap(8).";
 
 /* libibverbs calls itself: ibv_reg_mr() calls ibv_reg_mr_iova2() with the same range. */
 static bool is_inner(const struct guard_request *req)
@@ -84,12 +88,14 @@ static bool permit(struct guard_process *p, const struct guard_request *req,
 {
 	enum guard_action action = action_for(p, finding->verdict);
 	bool risk = is_risk(finding->verdict), refuse = action == GUARD_REFUSE;
-	const char *remedy = risk ? risk_remedy : unknown_remedy;
+	char remedy[sizeof(((struct guard_event *)NULL)->remedy)];
 
 	if (p->policy.at_risk == GUARD_OBSERVE)
 		guard_message_finding(p, "Observed", req, finding, "");
 	if (!risk && finding->verdict != MRG_VERDICT_UNKNOWN)
 		return true;
+	snprintf(remedy, sizeof(remedy), "%s%s", risk ? risk_remedy : unknown_remedy,
+		 finding->cap_would_help ? cap_remedy : "");
 	guard_count(refuse ? &p->state->refused : &p->state->allowed, req->length);
 	guard_event_explain(note_event(p, refuse ? GUARD_EVENT_REFUSED : GUARD_EVENT_ALLOWED, req,
 				       finding->verdict, refuse ? EOPNOTSUPP : 0),
@@ -150,7 +156,6 @@ static bool has_room(struct guard_process *p, const struct guard_request *req)
 static bool allowed(struct guard_process *p, const struct guard_request *req,
 		    struct guard_finding *finding)
 {
-	atomic_fetch_add_explicit(&p->state->calls[req->call], 1, memory_order_relaxed);
 	guard_judge(p, req, finding);
 	if (!permit(p, req, finding)) {
 		errno = EOPNOTSUPP;
@@ -210,6 +215,38 @@ static void note_failed(struct guard_process *p, const struct guard_request *req
 	guard_event_explain(event, why.cause, why.remedy);
 }
 
+static void count_call(struct guard_process *p, const struct guard_request *req)
+{
+	atomic_fetch_add_explicit(&p->state->calls[req->call], 1, memory_order_relaxed);
+}
+
+/*
+ * Calls verbs where the policy allows it; false and errno where it does not.  An
+ * MR that counts on the cap is taken back if the effect ended meanwhile: it may
+ * have large pages.
+ */
+static bool register_allowed(struct guard_process *p, const struct guard_request *req,
+			     int entry_errno, struct guard_finding *finding, struct ibv_mr **mr)
+{
+	guard_dereg_mr_fn *dereg;
+	int error;
+
+	while (allowed(p, req, finding)) {
+		*mr = call_outer(req, entry_errno);
+		if (!*mr || finding->grounds != GUARD_CAPPED)
+			return true;
+		error = errno;
+		if (guard_judge_cap(p, req)) {
+			errno = error;
+			return true;
+		}
+		dereg = guard_real(req->lib, GUARD_DEREG_MR);
+		if (dereg)
+			dereg(*mr);
+	}
+	return false;
+}
+
 struct ibv_mr *guard_register(const struct guard_request *req)
 {
 	int entry_errno = errno, error;
@@ -224,9 +261,9 @@ struct ibv_mr *guard_register(const struct guard_request *req)
 		errno = entry_errno;
 		return guard_real_register(req);
 	}
-	if (!allowed(p, req, &finding))
+	count_call(p, req);
+	if (!register_allowed(p, req, entry_errno, &finding, &mr))
 		return NULL;
-	mr = call_outer(req, entry_errno);
 	error = errno;
 	if (mr)
 		note_made(p, req, &finding, mr);
@@ -242,6 +279,8 @@ bool guard_rereg_allowed(const struct guard_request *req)
 	int entry_errno = errno;
 	struct guard_finding finding;
 
+	if (p)
+		count_call(p, req);
 	if (p && !allowed(p, req, &finding))
 		return false;
 	errno = entry_errno;

@@ -28,6 +28,7 @@ struct guard_finding {
 	enum guard_grounds grounds;
 	enum guard_path path;
 	uint32_t page_shift; /* 0: not known */
+	bool cap_would_help; /* mrguard_cap.ko would make it safe */
 	char reason[640]; /* the planner's sentences; "": it was not asked, or the MR is safe */
 };
 

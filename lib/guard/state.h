@@ -64,6 +64,7 @@ enum guard_grounds {
 	GUARD_NO_IMPORTER,
 	GUARD_LAYOUT_FAILED,
 	GUARD_KERNEL_REFUSES,
+	GUARD_CAPPED,
 	GUARD_NOT_JUDGED, /* no memory, or inside a signal handler */
 	GUARD_GROUNDS,
 };

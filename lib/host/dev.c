@@ -23,6 +23,7 @@ _Static_assert(sizeof(struct mrg_sg) == sizeof(struct mrg_ioc_run) &&
 
 struct mrg_dev {
 	int fd;
+	dev_t rdev; /* of the file that was opened */
 	uint32_t page_size;
 };
 
@@ -35,17 +36,27 @@ static int dev_ioctl(struct mrg_dev *dev, unsigned long cmd, void *arg)
 	return 0;
 }
 
-static int open_node(void)
+static int open_node(struct mrg_dev *dev)
 {
 	struct stat st;
-	int fd = open(DEVICE_PATH, O_RDWR | O_CLOEXEC);
 
-	if (fd < 0)
+	dev->fd = open(DEVICE_PATH, O_RDWR | O_CLOEXEC);
+	if (dev->fd < 0)
 		return errno == ENXIO || errno == ENODEV ? -ENOENT : -errno;
-	if (fstat(fd, &st) == 0 && S_ISCHR(st.st_mode))
-		return fd;
-	close(fd);
+	if (fstat(dev->fd, &st) == 0 && S_ISCHR(st.st_mode)) {
+		dev->rdev = st.st_rdev;
+		return 0;
+	}
+	close(dev->fd);
 	return -EPROTO;
+}
+
+/* Programs close descriptors that they do not know, and open other files. */
+static bool is_ours(const struct mrg_dev *dev)
+{
+	struct stat st;
+
+	return !fstat(dev->fd, &st) && S_ISCHR(st.st_mode) && st.st_rdev == dev->rdev;
 }
 
 static int ask_info(struct mrg_dev *dev, struct mrg_ioc_info *info)
@@ -66,10 +77,9 @@ int mrg_dev_open(struct mrg_dev **out)
 
 	if (!dev)
 		return -ENOMEM;
-	ret = open_node();
-	if (ret < 0)
+	ret = open_node(dev);
+	if (ret)
 		goto free_dev;
-	dev->fd = ret;
 	ret = ask_info(dev, &info);
 	/* Structures only grow, so any later ABI still speaks the first. */
 	if (!ret && !info.abi)
@@ -126,7 +136,7 @@ const char *mrg_cap_name(enum mrg_cap cap)
 int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
 {
 	struct mrg_ioc_info got;
-	int ret = ask_info(dev, &got);
+	int ret = is_ours(dev) ? ask_info(dev, &got) : -EBADF;
 
 	if (ret)
 		return ret;

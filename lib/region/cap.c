@@ -7,12 +7,16 @@
  */
 #include "region/request.h"
 
-bool region_cap_holds(const struct mrg_ctx *ctx, const struct region_device *device)
+int region_cap_holds(const struct mrg_ctx *ctx, const struct region_device *device)
 {
 	struct mrg_dev_info info;
+	int ret;
 
+	if (device->pick != MRG_PICK_KERNEL || !ctx->dev)
+		return 0;
+	ret = ctx->env->dev_info(ctx->dev, &info);
+	if (ret)
+		return ret;
 	/* Which driver it was that could not be capped is not known. */
-	return device->pick == MRG_PICK_KERNEL && ctx->dev &&
-	       !ctx->env->dev_info(ctx->dev, &info) && info.cap == MRG_CAP_EFFECTIVE &&
-	       !info.cap_uncapped;
+	return info.cap == MRG_CAP_EFFECTIVE && !info.cap_uncapped;
 }

@@ -220,7 +220,7 @@ int region_decide(const struct region_request *req, uint64_t max_mr_size, struct
 
 	start_decision(req, max_mr_size, mr);
 	if (!one_is_plainly_safe(opts) && cap_can_help(req, opts) &&
-	    region_cap_holds(req->ctx, req->device))
+	    region_cap_holds(req->ctx, req->device) > 0)
 		opts->flags |= MRG_PLAN_CAPPED;
 	if (one_is_plainly_safe(opts)) {
 		mr->count = 1;

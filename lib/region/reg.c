@@ -276,7 +276,7 @@ static int plan_and_register(const struct region_request *req, struct mrg_mr *mr
 
 	if (!ret)
 		ret = register_planned(req, mr);
-	if (ret || !region_counts_on_cap(mr) || region_cap_holds(req->ctx, req->device))
+	if (ret || !region_counts_on_cap(mr) || region_cap_holds(req->ctx, req->device) > 0)
 		return ret;
 	return register_without_cap(req, mr);
 }

@@ -30,8 +30,9 @@ int region_check_dmabuf(struct region_request *req, const struct mrg_dmabuf *buf
 /* Decides: sets mr's decision and count.  @max_mr_size: 0, or a further limit. */
 int region_decide(const struct region_request *req, uint64_t max_mr_size, struct mrg_mr *mr);
 
-/* Asks whether the kernel's cap keeps the pages of the device's MRs at 2 GiB, now. */
-bool region_cap_holds(const struct mrg_ctx *ctx, const struct region_device *device);
+/* Asks whether the kernel's cap keeps the pages of the device's MRs at 2 GiB, now:
+ * 1, 0, or -errno where the module's descriptor fails. */
+int region_cap_holds(const struct mrg_ctx *ctx, const struct region_device *device);
 
 /* The MRs to make.  @room is for the one that no plan was made for. */
 const struct mrg_piece *region_pieces(const struct region_request *req, const struct mrg_mr *mr,

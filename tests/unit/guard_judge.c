@@ -14,7 +14,8 @@ bool guard_process_reopen_module(struct guard_process *p)
 	(void)p;
 	/* As if the program had closed the descriptor. */
 	host.layout_error = host.layout_error == -EBADF ? 0 : host.layout_error;
-	return ++reopened == 1 && !host.layout_error;
+	host.info_error = host.info_error == -EBADF ? 0 : host.info_error;
+	return ++reopened == 1 && !host.layout_error && !host.info_error;
 }
 
 static void start(void)
@@ -230,6 +231,97 @@ static void a_handler_that_meets_the_guard_at_work_takes_no_lock(void **state)
 	assert_found(finding, MRG_VERDICT_UNKNOWN, GUARD_NOT_JUDGED);
 }
 
+/* ---- under the cap --------------------------------------------------------------- */
+
+static void set_cap(enum mrg_cap cap)
+{
+	host.cap = cap;
+	set_module("mlx5_core", "");
+	contiguous(4 * GIB);
+}
+
+static void under_the_cap_all_ranges_are_safe_without_a_look(void **state)
+{
+	(void)state;
+	set_cap(MRG_CAP_EFFECTIVE);
+	assert_found(judge(dmabuf(0x700000000000, 12 * GIB)), MRG_SAFE, GUARD_CAPPED);
+	/* No smaps are there to be read. */
+	assert_found(judge(memory(0x700000000000, 12 * GIB)), MRG_SAFE, GUARD_CAPPED);
+	assert_int_equal(host.layouts, 0);
+	host.infos = 0;
+	assert_found(judge(dmabuf(0x700000000000, GIB)), MRG_SAFE, GUARD_ONE_WINDOW);
+	assert_int_equal(host.infos, 1);
+}
+
+/* The process is older than the cap: asking is what makes the descriptor hold it. */
+static void a_cap_that_comes_later_is_asked_for_at_each_registration(void **state)
+{
+	struct guard_request req = dmabuf(0x700000000000, 12 * GIB);
+	struct guard_finding finding;
+
+	(void)state;
+	set_cap(MRG_CAP_OFF);
+	start();
+	req.pd = &host.pd;
+	guard_judge(&process, &req, &finding);
+	assert_found(finding, MRG_WRAPS, GUARD_LAYOUT);
+	assert_true(finding.cap_would_help);
+	host.cap = MRG_CAP_EFFECTIVE;
+	guard_judge(&process, &req, &finding);
+	assert_found(finding, MRG_SAFE, GUARD_CAPPED);
+	assert_true(guard_judge_cap(&process, &req));
+	host.cap = MRG_CAP_LOST;
+	assert_false(guard_judge_cap(&process, &req));
+	guard_judge(&process, &req, &finding);
+	assert_found(finding, MRG_WRAPS, GUARD_LAYOUT);
+	mrg_close(process.ctx);
+}
+
+static void a_closed_descriptor_is_opened_again_before_the_cap_is_counted_on(void **state)
+{
+	struct guard_request req = dmabuf(0x700000000000, 12 * GIB);
+	struct guard_finding finding;
+
+	(void)state;
+	set_cap(MRG_CAP_EFFECTIVE);
+	start();
+	req.pd = &host.pd;
+	host.info_error = -EBADF;
+	guard_judge(&process, &req, &finding);
+	assert_found(finding, MRG_SAFE, GUARD_CAPPED);
+	assert_int_equal(reopened, 1);
+	host.info_error = -EIO;
+	guard_judge(&process, &req, &finding);
+	assert_found(finding, MRG_WRAPS, GUARD_LAYOUT);
+	mrg_close(process.ctx);
+}
+
+static void a_device_on_which_the_cap_has_no_effect_is_judged_without_it(void **state)
+{
+	struct guard_finding f;
+
+	(void)state;
+	set_cap(MRG_CAP_EFFECTIVE);
+	set_module("mlx5_core", "OE");
+	f = judge(dmabuf(0x700000000000, 12 * GIB));
+	assert_found(f, MRG_WRAPS, GUARD_LAYOUT);
+	assert_false(f.cap_would_help);
+}
+
+static void the_narrow_walk_is_judged_without_the_cap(void **state)
+{
+	static struct mrg_sg sg = { 0x100000000, 0xfffff000 };
+	struct guard_finding f;
+
+	(void)state;
+	set_cap(MRG_CAP_EFFECTIVE);
+	host.walk = MRG_WALK_PER_ENTRY_NARROW;
+	host.sg = &sg;
+	f = judge(dmabuf(0x700000000000, 0xfffff000));
+	assert_found(f, MRG_HANGS, GUARD_LAYOUT);
+	assert_false(f.cap_would_help);
+}
+
 static void a_failure_is_explained(void **state)
 {
 	struct guard_request req = dmabuf(0x700000000000, GIB);
@@ -261,6 +353,11 @@ int main(void)
 		FAKE_TEST(an_iova_of_its_own_does_not_hide_huge_pages),
 		FAKE_TEST(device_memory_by_its_address_is_unknown_with_peermem),
 		FAKE_TEST(a_handler_that_meets_the_guard_at_work_takes_no_lock),
+		FAKE_TEST(under_the_cap_all_ranges_are_safe_without_a_look),
+		FAKE_TEST(a_cap_that_comes_later_is_asked_for_at_each_registration),
+		FAKE_TEST(a_closed_descriptor_is_opened_again_before_the_cap_is_counted_on),
+		FAKE_TEST(a_device_on_which_the_cap_has_no_effect_is_judged_without_it),
+		FAKE_TEST(the_narrow_walk_is_judged_without_the_cap),
 		FAKE_TEST(a_failure_is_explained),
 	};
 

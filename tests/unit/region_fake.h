@@ -65,6 +65,7 @@ static struct fake_host {
 	enum mrg_walk walk;
 	enum mrg_cap cap;
 	uint64_t cap_uncapped;
+	int info_error;
 	size_t infos; /* asked for, mrg_open()'s among them */
 	size_t cap_ends; /* number of the one from which it is no longer effective, 0: none */
 	size_t devs_open;
@@ -195,6 +196,8 @@ static int fake_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
 	(void)dev;
 	if (++host.infos == host.cap_ends)
 		host.cap = MRG_CAP_NOT_EFFECTIVE;
+	if (host.info_error)
+		return host.info_error;
 	*info = (struct mrg_dev_info){
 		.abi = 1,
 		.has_walk = true,

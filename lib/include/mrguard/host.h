@@ -78,6 +78,8 @@ struct mrg_dev_info {
 	uint64_t cap_uncapped;
 	uint64_t reserved[4]; /* 0 */
 };
+/** mrg_dev_info() - ask the module.  -EBADF: the program closed @dev's descriptor, or
+ *  opened another file under its number. */
 MRG_API int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info);
 
 enum mrg_iommu {
