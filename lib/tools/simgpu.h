@@ -18,7 +18,9 @@
  *
  * It behaves as NVIDIA's exporter does: it never moves, has no pin, cuts at
  * the importer's largest segment, and refuses a dynamic importer that does not
- * allow peer-to-peer.
+ * allow peer-to-peer.  With the module's parameter dynamic=1 it is like amdgpu's
+ * and xe's: importers pin a buffer, and SIMGPU_IOC_MOVE moves one that is not
+ * pinned.
  */
 #ifndef TOOLS_SIMGPU_H
 #define TOOLS_SIMGPU_H
@@ -79,6 +81,8 @@ struct simgpu_create {
  * @mapped:	OUT	mappings alive
  * @maps:	OUT	mappings made so far, of all or of this one
  * @base, @bytes: OUT	the reserved RAM
+ * @pinned:	OUT	pins held, of all or of this one
+ * @moves:	OUT	moves so far, of all or of this one
  *
  * Errors: -EFAULT, -EBADF, -EINVAL (no DMA-BUF of simgpu).
  */
@@ -90,7 +94,41 @@ struct simgpu_stat {
 	__u64 maps;
 	__u64 base;
 	__u64 bytes;
+	__u64 pinned;
+	__u64 moves;
 };
+
+/**
+ * struct simgpu_move - SIMGPU_IOC_MOVE, give a DMA-BUF other memory
+ * @fd:		a DMA-BUF of simgpu, real
+ * @flags:	SIMGPU_MOVE_PINNED
+ * @extents:	user pointer to struct simgpu_extent[@extents_n], of as many bytes
+ *		as the DMA-BUF has, none of them its own
+ * @extents_n:	1 .. SIMGPU_MAX_EXTENTS
+ * @reserved:	0
+ *
+ * Importers are told first, by dma_buf_move_notify(); the CPU's mappings go and
+ * come back at the next access; the bytes are copied.
+ *
+ * Where CONFIG_DMABUF_MOVE_NOTIFY is off, as in Debian, the core pins what a
+ * dynamic importer maps, so nothing moves under it.  SIMGPU_MOVE_PINNED moves it
+ * all the same, as such a kernel would with the option on.  That is right where
+ * every importer follows moves; others would then use memory that is not the
+ * buffer's.
+ *
+ * Errors: -EFAULT, -EBADF; -EINVAL (no DMA-BUF of simgpu, flags, other length,
+ * overlap, no whole pages); -EOPNOTSUPP (without dynamic=1, or invented
+ * addresses); -ERANGE; -ENOMEM; -ENODEV (revoked); -EBUSY (pinned).
+ */
+struct simgpu_move {
+	__s32 fd;
+	__u32 flags;
+	__u64 extents;
+	__u32 extents_n;
+	__u32 reserved;
+};
+
+#define SIMGPU_MOVE_PINNED (1U << 0) /* also where importers have pinned it */
 
 /*
  * SIMGPU_IOC_REVOKE takes the fd of a DMA-BUF: importers are told to unmap,
@@ -100,5 +138,6 @@ struct simgpu_stat {
 #define SIMGPU_IOC_CREATE _IOW('g', 0xa0, struct simgpu_create)
 #define SIMGPU_IOC_STAT _IOWR('g', 0xa1, struct simgpu_stat)
 #define SIMGPU_IOC_REVOKE _IO('g', 0xa2)
+#define SIMGPU_IOC_MOVE _IOW('g', 0xa3, struct simgpu_move)
 
 #endif

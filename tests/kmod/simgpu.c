@@ -15,6 +15,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/scatterlist.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/version.h>
@@ -47,13 +48,17 @@ static unsigned long bytes = 16UL << 30;
 module_param(bytes, ulong, 0444);
 MODULE_PARM_DESC(bytes, "bytes of reserved RAM, 0 for invented addresses only (default 16 GiB)");
 
+static bool dynamic;
+module_param(dynamic, bool, 0444);
+MODULE_PARM_DESC(dynamic, "DMA-BUFs can be pinned and moved (default 0)");
+
 /* Keeps the range write-back for PAT: without a reservation of that type the
  * CPU's mappings would be uncached.
  */
 static void *keep_cached;
 
 static atomic_t buffers_alive;
-static atomic64_t attached_alive, mapped_alive, maps_made;
+static atomic64_t attached_alive, mapped_alive, maps_made, pins_held, moves_made;
 
 /* One extent, with the offset in the DMA-BUF of the byte after it. */
 struct extent {
@@ -68,9 +73,9 @@ struct buffer {
 	u32 fail_errno;
 	u32 extents_n;
 	atomic_t fail_after;
-	bool revoked; /* written under the reservation lock */
-	atomic64_t attached, mapped, maps;
-	struct extent extents[];
+	bool revoked; /* written under the reservation lock, as are extents */
+	atomic64_t attached, mapped, maps, pinned, moves;
+	struct extent *extents;
 };
 
 /* One importer's mapping; the table comes first, it is all that others see. */
@@ -242,9 +247,33 @@ static void simgpu_unmap(struct dma_buf_attachment *at, struct sg_table *sgt,
 	atomic64_dec(&mapped_alive);
 }
 
+/* Under the reservation lock, which keeps a move away. */
+static int simgpu_pin(struct dma_buf_attachment *at)
+{
+	struct buffer *buf = at->dmabuf->priv;
+
+	atomic64_inc(&buf->pinned);
+	atomic64_inc(&pins_held);
+	return 0;
+}
+
+static void simgpu_unpin(struct dma_buf_attachment *at)
+{
+	struct buffer *buf = at->dmabuf->priv;
+
+	atomic64_dec(&buf->pinned);
+	atomic64_dec(&pins_held);
+}
+
+static void free_buffer(struct buffer *buf)
+{
+	kvfree(buf->extents);
+	kfree(buf);
+}
+
 static void simgpu_release(struct dma_buf *dmabuf)
 {
-	kvfree(dmabuf->priv);
+	free_buffer(dmabuf->priv);
 	atomic_dec(&buffers_alive);
 }
 
@@ -265,18 +294,30 @@ static u32 extent_at(const struct buffer *buf, u64 pos)
 	return lo;
 }
 
+static vm_fault_t insert_page(struct vm_fault *vmf, const struct buffer *buf, u64 pos)
+{
+	u32 i = extent_at(buf, pos);
+
+	return vmf_insert_pfn(vmf->vma, vmf->address,
+			      PHYS_PFN(buf->extents[i].addr + pos - extent_start(buf, i)));
+}
+
 static vm_fault_t simgpu_fault(struct vm_fault *vmf)
 {
 	struct dma_buf *dmabuf = vmf->vma->vm_private_data;
 	struct buffer *buf = dmabuf->priv;
 	u64 pos = (u64)vmf->pgoff << PAGE_SHIFT;
-	u32 i;
+	vm_fault_t ret;
 
 	if (READ_ONCE(buf->revoked) || pos >= dmabuf->size)
 		return VM_FAULT_SIGBUS;
-	i = extent_at(buf, pos);
-	return vmf_insert_pfn(vmf->vma, vmf->address,
-			      PHYS_PFN(buf->extents[i].addr + pos - extent_start(buf, i)));
+	/* What never moves must not wait for a map that is told to take long. */
+	if (!dynamic)
+		return insert_page(vmf, buf, pos);
+	dma_resv_lock(dmabuf->resv, NULL);
+	ret = insert_page(vmf, buf, pos);
+	dma_resv_unlock(dmabuf->resv);
+	return ret;
 }
 
 /* The core holds a reference to the DMA-BUF's file as long as the VMA lives. */
@@ -301,6 +342,18 @@ static int simgpu_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 static const struct dma_buf_ops simgpu_ops = {
 	.attach = simgpu_attach,
 	.detach = simgpu_detach,
+	.map_dma_buf = simgpu_map,
+	.unmap_dma_buf = simgpu_unmap,
+	.release = simgpu_release,
+	.mmap = simgpu_mmap,
+};
+
+/* The core takes an exporter with a pin for one that can move. */
+static const struct dma_buf_ops simgpu_dynamic_ops = {
+	.attach = simgpu_attach,
+	.detach = simgpu_detach,
+	.pin = simgpu_pin,
+	.unpin = simgpu_unpin,
 	.map_dma_buf = simgpu_map,
 	.unmap_dma_buf = simgpu_unmap,
 	.release = simgpu_release,
@@ -337,28 +390,37 @@ static int check_extent(const struct simgpu_extent *e, bool fake)
 	return 0;
 }
 
-static int copy_extents(struct buffer *buf, const struct simgpu_create *arg)
+/* Returns the extents, to be given to kvfree(), or an error. */
+static struct extent *copy_extents(u64 user, u32 count, bool fake)
 {
-	const struct simgpu_extent __user *from = u64_to_user_ptr(arg->extents);
+	const struct simgpu_extent __user *from = u64_to_user_ptr(user);
 	struct simgpu_extent e;
+	struct extent *extents;
+	int ret = -EFAULT;
 	u64 end = 0;
 	u32 i;
-	int ret;
 
-	for (i = 0; i < arg->extents_n; i++) {
+	extents = kvcalloc(count, sizeof(*extents), GFP_KERNEL_ACCOUNT);
+	if (!extents)
+		return ERR_PTR(-ENOMEM);
+	for (i = 0; i < count; i++) {
 		if (copy_from_user(&e, from + i, sizeof(e)))
-			return -EFAULT;
-		ret = check_extent(&e, arg->flags & SIMGPU_FAKE);
+			goto free;
+		ret = check_extent(&e, fake);
+		if (!ret && (check_add_overflow(end, e.len, &end) || end > S64_MAX))
+			ret = -EINVAL;
 		if (ret)
-			return ret;
-		if (check_add_overflow(end, e.len, &end) || end > S64_MAX)
-			return -EINVAL;
-		buf->extents[i].addr = e.addr;
-		buf->extents[i].end = end;
+			goto free;
+		extents[i].addr = e.addr;
+		extents[i].end = end;
 		if (!(i % 4096))
 			cond_resched();
 	}
-	return 0;
+	return extents;
+
+free:
+	kvfree(extents);
+	return ERR_PTR(ret);
 }
 
 static struct buffer *make_buffer(const struct simgpu_create *arg)
@@ -366,7 +428,7 @@ static struct buffer *make_buffer(const struct simgpu_create *arg)
 	struct buffer *buf;
 	int ret;
 
-	buf = kvzalloc(struct_size(buf, extents, arg->extents_n), GFP_KERNEL_ACCOUNT);
+	buf = kzalloc(sizeof(*buf), GFP_KERNEL_ACCOUNT);
 	if (!buf)
 		return ERR_PTR(-ENOMEM);
 	buf->flags = arg->flags;
@@ -375,12 +437,15 @@ static struct buffer *make_buffer(const struct simgpu_create *arg)
 	buf->fail_errno = arg->fail_errno;
 	buf->extents_n = arg->extents_n;
 	atomic_set(&buf->fail_after, min_t(u32, arg->fail_after, INT_MAX));
-	ret = copy_extents(buf, arg);
-	if (!ret && entries_needed(buf, buf->seg ?: U32_MAX) > SIMGPU_MAX_ENTRIES)
-		ret = -E2BIG;
-	if (ret) {
-		kvfree(buf);
+	buf->extents = copy_extents(arg->extents, arg->extents_n, arg->flags & SIMGPU_FAKE);
+	if (IS_ERR(buf->extents)) {
+		ret = PTR_ERR(buf->extents);
+		kfree(buf);
 		return ERR_PTR(ret);
+	}
+	if (entries_needed(buf, buf->seg ?: U32_MAX) > SIMGPU_MAX_ENTRIES) {
+		free_buffer(buf);
+		return ERR_PTR(-E2BIG);
 	}
 	return buf;
 }
@@ -401,13 +466,13 @@ static long simgpu_create(void __user *user)
 	buf = make_buffer(&arg);
 	if (IS_ERR(buf))
 		return PTR_ERR(buf);
-	info.ops = &simgpu_ops;
+	info.ops = dynamic ? &simgpu_dynamic_ops : &simgpu_ops;
 	info.size = buf->extents[buf->extents_n - 1].end;
 	info.flags = O_RDWR | O_CLOEXEC;
 	info.priv = buf;
 	dmabuf = dma_buf_export(&info);
 	if (IS_ERR(dmabuf)) {
-		kvfree(buf);
+		free_buffer(buf);
 		return PTR_ERR(dmabuf);
 	}
 	atomic_inc(&buffers_alive);
@@ -422,7 +487,7 @@ static struct dma_buf *ours(int fd)
 {
 	struct dma_buf *dmabuf = dma_buf_get(fd);
 
-	if (IS_ERR(dmabuf) || dmabuf->ops == &simgpu_ops)
+	if (IS_ERR(dmabuf) || dmabuf->ops == &simgpu_ops || dmabuf->ops == &simgpu_dynamic_ops)
 		return dmabuf;
 	dma_buf_put(dmabuf);
 	return ERR_PTR(-EINVAL);
@@ -440,6 +505,8 @@ static long simgpu_stat(struct simgpu_stat __user *user)
 	st.attached = atomic64_read(&attached_alive);
 	st.mapped = atomic64_read(&mapped_alive);
 	st.maps = atomic64_read(&maps_made);
+	st.pinned = atomic64_read(&pins_held);
+	st.moves = atomic64_read(&moves_made);
 	if (st.fd != -1) {
 		dmabuf = ours(st.fd);
 		if (IS_ERR(dmabuf))
@@ -448,6 +515,8 @@ static long simgpu_stat(struct simgpu_stat __user *user)
 		st.attached = atomic64_read(&buf->attached);
 		st.mapped = atomic64_read(&buf->mapped);
 		st.maps = atomic64_read(&buf->maps);
+		st.pinned = atomic64_read(&buf->pinned);
+		st.moves = atomic64_read(&buf->moves);
 		dma_buf_put(dmabuf);
 	}
 	return copy_to_user(user, &st, sizeof(st)) ? -EFAULT : 0;
@@ -470,6 +539,107 @@ static long simgpu_revoke(int fd)
 	return 0;
 }
 
+/* ------------------------------------------------------------- moving */
+
+static bool overlap(const struct buffer *a, const struct buffer *b)
+{
+	u32 i, j;
+
+	for (i = 0; i < a->extents_n; i++)
+		for (j = 0; j < b->extents_n; j++)
+			if (a->extents[i].addr < b->extents[j].addr + extent_len(b, j) &&
+			    b->extents[j].addr < a->extents[i].addr + extent_len(a, i))
+				return true;
+	return false;
+}
+
+/* The kernel's view of the bytes from @pos on; *len is cut to what lies together. */
+static void *view(const struct buffer *buf, u64 pos, u64 *len)
+{
+	u32 i = extent_at(buf, pos);
+
+	*len = min(*len, buf->extents[i].end - pos);
+	return keep_cached + (buf->extents[i].addr + pos - extent_start(buf, i) - base);
+}
+
+/* Memory that nobody wrote to takes none of the host's: zeros are not written again. */
+static void copy_page_of(void *to, const void *from)
+{
+	if (memchr_inv(from, 0, PAGE_SIZE))
+		memcpy(to, from, PAGE_SIZE);
+	else if (memchr_inv(to, 0, PAGE_SIZE))
+		memset(to, 0, PAGE_SIZE);
+}
+
+static void copy_bytes(const struct buffer *to, const struct buffer *from, u64 size)
+{
+	u64 pos, len;
+
+	for (pos = 0; pos < size; pos += PAGE_SIZE) {
+		len = PAGE_SIZE;
+		copy_page_of(view(to, pos, &len), view(from, pos, &len));
+		if (!(pos % SZ_2M))
+			cond_resched();
+	}
+}
+
+/* Under the reservation lock.  On success @next has the memory that was left. */
+static int move_locked(struct dma_buf *dmabuf, struct buffer *next, u32 flags)
+{
+	struct buffer *buf = dmabuf->priv;
+
+	if (buf->revoked)
+		return -ENODEV;
+	if (atomic64_read(&buf->pinned) && !(flags & SIMGPU_MOVE_PINNED))
+		return -EBUSY;
+	if (next->extents[next->extents_n - 1].end != dmabuf->size || overlap(buf, next))
+		return -EINVAL;
+	dma_buf_invalidate_mappings(dmabuf);
+	unmap_mapping_range(dmabuf->file->f_mapping, 0, 0, 1);
+	copy_bytes(next, buf, dmabuf->size);
+	swap(buf->extents, next->extents);
+	swap(buf->extents_n, next->extents_n);
+	atomic64_inc(&buf->moves);
+	atomic64_inc(&moves_made);
+	return 0;
+}
+
+static int move_to(struct dma_buf *dmabuf, const struct simgpu_move *arg)
+{
+	struct buffer *buf = dmabuf->priv, next = { .extents_n = arg->extents_n };
+	int ret;
+
+	if (!dynamic || buf->flags & SIMGPU_FAKE)
+		return -EOPNOTSUPP;
+	next.extents = copy_extents(arg->extents, arg->extents_n, false);
+	if (IS_ERR(next.extents))
+		return PTR_ERR(next.extents);
+	dma_resv_lock(dmabuf->resv, NULL);
+	ret = move_locked(dmabuf, &next, arg->flags);
+	dma_resv_unlock(dmabuf->resv);
+	kvfree(next.extents);
+	return ret;
+}
+
+static long simgpu_move(const void __user *user)
+{
+	struct simgpu_move arg;
+	struct dma_buf *dmabuf;
+	int ret;
+
+	if (copy_from_user(&arg, user, sizeof(arg)))
+		return -EFAULT;
+	if (arg.flags & ~SIMGPU_MOVE_PINNED || arg.reserved || !arg.extents_n ||
+	    arg.extents_n > SIMGPU_MAX_EXTENTS)
+		return -EINVAL;
+	dmabuf = ours(arg.fd);
+	if (IS_ERR(dmabuf))
+		return PTR_ERR(dmabuf);
+	ret = move_to(dmabuf, &arg);
+	dma_buf_put(dmabuf);
+	return ret;
+}
+
 static long simgpu_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	switch (cmd) {
@@ -479,6 +649,8 @@ static long simgpu_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return simgpu_stat((void __user *)arg);
 	case SIMGPU_IOC_REVOKE:
 		return simgpu_revoke(arg);
+	case SIMGPU_IOC_MOVE:
+		return simgpu_move((void __user *)arg);
 	}
 	return -ENOTTY;
 }

@@ -49,6 +49,7 @@ enum simnic_stat {
 	SIMNIC_NO_REPLIES,
 	SIMNIC_STRAYS,
 	SIMNIC_CQ_OVERRUNS,
+	SIMNIC_MOVES,
 	SIMNIC_STATS
 };
 
@@ -78,6 +79,7 @@ struct simnic_dev {
 	u32 max_page_shift;
 	u64 max_mr_size;
 	bool absorb;
+	bool follow_moves; /* DMA-BUF regions from now on are dynamic importers' */
 	spinlock_t fault_lock;
 	struct simnic_faults faults;
 	atomic64_t stats[SIMNIC_STATS];
@@ -134,6 +136,8 @@ struct simnic_mr {
 	struct simnic_run *runs; /* what is really there, in order */
 	size_t nruns;
 	bool has_pages;
+	bool follows; /* its memory may move */
+	bool mapped; /* written under simnic_moves: its blocks are those of its memory */
 	refcount_t refs;
 	struct completion idle;
 	struct dentry *debugfs;
@@ -232,6 +236,13 @@ void simnic_cq_add(struct ib_cq *ibcq, const struct ib_uverbs_wc *wc, bool solic
 
 /* simnic_mr.c */
 extern const struct ib_device_ops simnic_mr_ops;
+/*
+ * For reading where blocks are used: memory that moves waits.  For writing under
+ * a DMA-BUF's reservation lock, where they change.
+ */
+extern struct rw_semaphore simnic_moves;
+/* Where the memory has moved, maps it and picks its page anew; 0, or -errno. */
+int simnic_mr_follow(struct simnic_mr *mr);
 struct simnic_mr *simnic_mr_get(struct simnic_dev *dev, u32 key);
 void simnic_mr_put(struct simnic_mr *mr);
 bool simnic_mr_allows(const struct simnic_mr *mr, const struct ib_pd *pd, u64 addr, u64 len,

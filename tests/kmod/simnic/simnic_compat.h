@@ -47,6 +47,13 @@
 #define simnic_dmah() (NULL)
 #endif
 
+/* 7.1: move_notify() got another name. */
+#ifdef SIMNIC_INVALIDATE_MAPPINGS
+#define simnic_invalidate invalidate_mappings
+#else
+#define simnic_invalidate move_notify
+#endif
+
 /* 7.2: ib_umem_get() went, ib_umem_get_va() came. */
 #ifdef SIMNIC_UMEM_GET_VA
 #define simnic_umem_get ib_umem_get_va

@@ -67,6 +67,29 @@ struct cursor {
 	u64 off;
 };
 
+/*
+ * Keeps memory from moving while a chunk of it is used.  Returns with
+ * simnic_moves held for reading and the regions at @a and @b (NULL: none) mapped;
+ * with an error it is not held.
+ */
+static int hold_still(const struct cursor *a, const struct cursor *b)
+{
+	struct simnic_mr *x = a->seg->mr, *y = b ? b->seg->mr : NULL;
+	int ret;
+
+	for (;;) {
+		ret = x ? simnic_mr_follow(x) : 0;
+		if (!ret && y)
+			ret = simnic_mr_follow(y);
+		if (ret)
+			return ret;
+		down_read(&simnic_moves);
+		if ((!x || x->mapped) && (!y || y->mapped))
+			return 0;
+		up_read(&simnic_moves);
+	}
+}
+
 /* At most *len bytes at the cursor; NULL where they are nowhere. */
 static void *cursor_map(const struct cursor *c, u64 *len)
 {
@@ -127,23 +150,41 @@ static void move(void *dst, const void *src, size_t len)
 		memset(dst, SIMNIC_POISON, len);
 }
 
+/* Returns an enum ib_wc_status and in @moved how far it came. */
+static int copy_chunk(struct simnic_dev *dev, const struct cursor *to, const struct cursor *from,
+		      u64 *moved, enum ib_wc_status to_stray, enum ib_wc_status from_stray)
+{
+	int status = IB_WC_SUCCESS;
+	void *d, *s;
+
+	if (hold_still(to, from))
+		return to_stray;
+	d = cursor_map(to, moved);
+	s = cursor_map(from, moved);
+	if (!d || !s) {
+		simnic_count(dev, SIMNIC_STRAYS, 1);
+		if (!READ_ONCE(dev->absorb))
+			status = d ? from_stray : to_stray;
+	}
+	if (!status)
+		move(d, s, *moved);
+	up_read(&simnic_moves);
+	return status;
+}
+
 int simnic_copy(struct simnic_dev *dev, const struct simnic_sglist *dst,
 		const struct simnic_sglist *src)
 {
 	struct cursor to = { .seg = dst->seg }, from = { .seg = src->seg };
 	u64 left = src->length;
+	int status;
 
 	while (left) {
 		u64 n = min_t(u64, left, SIMNIC_CHUNK);
-		void *d = cursor_map(&to, &n);
-		void *s = cursor_map(&from, &n);
 
-		if (!d || !s) {
-			simnic_count(dev, SIMNIC_STRAYS, 1);
-			if (!READ_ONCE(dev->absorb))
-				return d ? src->stray : dst->stray;
-		}
-		move(d, s, n);
+		status = copy_chunk(dev, &to, &from, &n, dst->stray, src->stray);
+		if (status)
+			return status;
 		cursor_advance(&to, n);
 		cursor_advance(&from, n);
 		left -= n;
@@ -153,22 +194,33 @@ int simnic_copy(struct simnic_dev *dev, const struct simnic_sglist *dst,
 	return IB_WC_SUCCESS;
 }
 
+static u64 do_atomic(const struct rxe_send_wr *wr, atomic64_t *word)
+{
+	if (wr->opcode == IB_WR_ATOMIC_FETCH_AND_ADD)
+		return atomic64_fetch_add(wr->wr.atomic.compare_add, word);
+	return atomic64_cmpxchg(word, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+}
+
 /* Fetch-and-add or compare-and-swap on the one word that @remote is. */
 int simnic_atomic(struct simnic_dev *dev, const struct simnic_sglist *remote,
 		  const struct rxe_send_wr *wr, u64 *old)
 {
 	u64 len = sizeof(u64);
 	struct cursor at = { .seg = remote->seg };
-	atomic64_t *word = cursor_map(&at, &len);
+	int status = IB_WC_SUCCESS;
+	atomic64_t *word;
 
 	*old = 0;
-	if (!word || len < sizeof(u64)) {
+	if (hold_still(&at, NULL))
+		return remote->stray;
+	word = cursor_map(&at, &len);
+	if (word && len == sizeof(u64)) {
+		*old = do_atomic(wr, word);
+	} else {
 		simnic_count(dev, SIMNIC_STRAYS, 1);
-		return READ_ONCE(dev->absorb) ? IB_WC_SUCCESS : remote->stray;
+		if (!READ_ONCE(dev->absorb))
+			status = remote->stray;
 	}
-	if (wr->opcode == IB_WR_ATOMIC_FETCH_AND_ADD)
-		*old = atomic64_fetch_add(wr->wr.atomic.compare_add, word);
-	else
-		*old = atomic64_cmpxchg(word, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
-	return IB_WC_SUCCESS;
+	up_read(&simnic_moves);
+	return status;
 }

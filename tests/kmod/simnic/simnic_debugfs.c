@@ -26,6 +26,7 @@ static const char *const stat_names[SIMNIC_STATS] = {
 	[SIMNIC_NO_REPLIES] = "no_replies",
 	[SIMNIC_STRAYS] = "strays",
 	[SIMNIC_CQ_OVERRUNS] = "cq_overruns",
+	[SIMNIC_MOVES] = "moves",
 };
 
 static int stats_show(struct seq_file *s, void *unused)
@@ -43,21 +44,28 @@ DEFINE_SHOW_ATTRIBUTE(stats);
  * A memory region's file: element 0 is the head, then come the runs of DMA
  * addresses that are really the region's, then the blocks.
  */
-static void *mr_seq_start(struct seq_file *s, loff_t *pos)
+static void *mr_seq_at(struct seq_file *s, loff_t *pos)
 {
 	struct simnic_mr *mr = s->private;
 
 	return *pos <= mr->nblocks + mr->nruns ? pos : NULL;
 }
 
+static void *mr_seq_start(struct seq_file *s, loff_t *pos)
+{
+	down_read(&simnic_moves);
+	return mr_seq_at(s, pos);
+}
+
 static void *mr_seq_next(struct seq_file *s, void *v, loff_t *pos)
 {
 	++*pos;
-	return mr_seq_start(s, pos);
+	return mr_seq_at(s, pos);
 }
 
 static void mr_seq_stop(struct seq_file *s, void *v)
 {
+	up_read(&simnic_moves);
 }
 
 static void mr_show_head(struct seq_file *s, const struct simnic_mr *mr)
@@ -159,6 +167,7 @@ void simnic_debugfs_add(struct simnic_dev *dev)
 	debugfs_create_file_unsafe("max_page_shift", 0600, dev->debugfs, dev, &page_shift_fops);
 	debugfs_create_file_unsafe("max_mr_size", 0600, dev->debugfs, dev, &mr_size_fops);
 	debugfs_create_bool("absorb_strays", 0600, dev->debugfs, &dev->absorb);
+	debugfs_create_bool("follow_moves", 0600, dev->debugfs, &dev->follow_moves);
 	add_faults(&dev->faults, dev->debugfs);
 }
 

@@ -4,6 +4,8 @@
  * page-size pick and block walk, and the way from an address to a byte.
  */
 #include <linux/delay.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-resv.h>
 #include <linux/iommu.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -208,10 +210,11 @@ static int mr_add(struct simnic_mr *mr)
 
 static void mr_free(struct simnic_mr *mr)
 {
-	kvfree(mr->runs);
-	kvfree(mr->blocks);
+	/* First, so that no move is told of it any more. */
 	if (!IS_ERR_OR_NULL(mr->umem))
 		ib_umem_release(mr->umem);
+	kvfree(mr->runs);
+	kvfree(mr->blocks);
 	kfree(mr);
 }
 
@@ -274,6 +277,106 @@ static struct simnic_mr *mr_new(struct ib_pd *pd, u64 length, u64 iova, int acce
 	return mr;
 }
 
+/* ---- memory that moves ---------------------------------------------------- */
+
+DECLARE_RWSEM(simnic_moves);
+
+static void mr_forget_blocks(struct simnic_mr *mr)
+{
+	kvfree(mr->runs);
+	kvfree(mr->blocks);
+	mr->runs = NULL;
+	mr->blocks = NULL;
+	mr->nruns = 0;
+	mr->nblocks = 0;
+}
+
+static int mr_find(struct simnic_mr *mr)
+{
+	int err = mr_find_blocks(mr);
+
+	if (!err)
+		err = mr_find_runs(mr);
+	if (err)
+		mr_forget_blocks(mr);
+	return err;
+}
+
+/* The exporter is about to move the memory, with the reservation lock held. */
+static void mr_moves(struct dma_buf_attachment *attach)
+{
+	struct ib_umem_dmabuf *dmabuf = attach->importer_priv;
+	struct simnic_mr *mr = dmabuf->private;
+
+	/* Told before it is a region at all: registration comes to it later. */
+	if (!mr)
+		return;
+	down_write(&simnic_moves);
+	mr->mapped = false;
+	up_write(&simnic_moves);
+	ib_umem_dmabuf_unmap_pages(dmabuf);
+}
+
+static const struct dma_buf_attach_ops mr_attach_ops = {
+	.allow_peer2peer = true,
+	.simnic_invalidate = mr_moves,
+};
+
+/*
+ * As mlx5_ib does at a page fault: maps the memory where it is now, and from 6.17
+ * on picks the page anew.  Here the pick is anew on each kernel.
+ */
+static int mr_map_again(struct simnic_mr *mr, struct ib_umem_dmabuf *dmabuf)
+{
+	int err;
+
+	if (mr->mapped)
+		return 0;
+	err = ib_umem_dmabuf_map_pages(dmabuf);
+	if (err)
+		return err;
+	down_write(&simnic_moves);
+	mr_forget_blocks(mr);
+	err = mr_find(mr);
+	mr->mapped = !err;
+	up_write(&simnic_moves);
+	if (err)
+		ib_umem_dmabuf_unmap_pages(dmabuf);
+	return err;
+}
+
+int simnic_mr_follow(struct simnic_mr *mr)
+{
+	struct ib_umem_dmabuf *dmabuf;
+	int err;
+
+	if (!mr->follows || READ_ONCE(mr->mapped))
+		return 0;
+	dmabuf = to_ib_umem_dmabuf(mr->umem);
+	dma_resv_lock(dmabuf->attach->dmabuf->resv, NULL);
+	err = mr_map_again(mr, dmabuf);
+	dma_resv_unlock(dmabuf->attach->dmabuf->resv);
+	/* The first time is the registration. */
+	if (!err && mr->key)
+		simnic_count(mr->dev, SIMNIC_MOVES, 1);
+	return err;
+}
+
+/* A dynamic importer's DMA-BUF; nothing of it is mapped yet. */
+static void mr_get_following(struct simnic_mr *mr, u64 offset, int fd)
+{
+	struct ib_umem_dmabuf *dmabuf = ib_umem_dmabuf_get(&mr->dev->ib, offset, mr->length, fd,
+							   mr->access, &mr_attach_ops);
+
+	if (IS_ERR(dmabuf)) {
+		mr->umem = ERR_CAST(dmabuf);
+		return;
+	}
+	mr->umem = &dmabuf->umem;
+	mr->follows = true;
+	dmabuf->private = mr;
+}
+
 /* The rest of a registration, once the memory is pinned and mapped. */
 static int mr_finish(struct simnic_mr *mr)
 {
@@ -281,9 +384,12 @@ static int mr_finish(struct simnic_mr *mr)
 
 	if (IS_ERR(mr->umem))
 		return PTR_ERR(mr->umem);
-	err = mr_find_blocks(mr);
-	if (!err)
-		err = mr_find_runs(mr);
+	if (mr->follows) {
+		err = simnic_mr_follow(mr);
+	} else {
+		err = mr_find(mr);
+		mr->mapped = true;
+	}
 	if (!err)
 		err = mr_add(mr);
 	return err;
@@ -324,7 +430,9 @@ static struct ib_mr *simnic_reg_user_mr_dmabuf(struct ib_pd *pd, u64 offset, u64
 	if (simnic_dmah())
 		return ERR_PTR(-EOPNOTSUPP);
 	mr = mr_new(pd, length, iova, access);
-	if (!IS_ERR(mr)) {
+	if (!IS_ERR(mr) && READ_ONCE(mr->dev->follow_moves)) {
+		mr_get_following(mr, offset, fd);
+	} else if (!IS_ERR(mr)) {
 		umem = ib_umem_dmabuf_get_pinned(pd->device, offset, length, fd, access);
 		mr->umem = IS_ERR(umem) ? ERR_CAST(umem) : &umem->umem;
 	}

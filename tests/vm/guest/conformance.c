@@ -4,119 +4,11 @@
  * the number of blocks, the address of each, how many are wrong and where the
  * first is must be the same.  A list that differs is shrunk before it is shown.
  */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <unistd.h>
-#include <cmocka.h>
-#include <mrguard/host.h>
-#include "unit/model_lists.h"
+#include "kernel_lists.h"
 
-#define MOST_BLOCKS (1u << 16)
 #define FULL_LISTS 100000
 #define CI_LISTS 4000
 #define LONG_ENTRIES 20000
-
-static struct mrg_dev *dev;
-static struct mrg_dev_info info;
-static uint64_t page; /* the running kernel's */
-
-static bool full_run(void)
-{
-	const char *full = getenv("MRG_FULL");
-
-	return full && *full;
-}
-
-struct answer {
-	uint64_t addrs[MOST_BLOCKS];
-	ssize_t count;
-	struct mrg_kernel_blocks blocks;
-};
-
-static void ask_kernel(const struct model_mr *mr, uint64_t bitmap, struct answer *a)
-{
-	a->count = mrg_dev_blocks(dev, mr->sg, mr->count, mr->iova, mr->offset, mr->length, bitmap,
-				  0, a->addrs, MOST_BLOCKS, &a->blocks);
-	if (a->count < 0)
-		fail_msg("the kernel was not asked: %s", strerror(-(int)a->count));
-}
-
-static bool numbers_differ(const struct mrg_outcome *out, const struct mrg_kernel_blocks *k)
-{
-	if (out->verdict == MRG_REFUSED)
-		return k->page_size;
-	/* A walk that never ends gives the MR's blocks and goes on. */
-	return k->page_size != 1ULL << out->page_shift || k->total_blocks != out->blocks ||
-	       k->walked != out->blocks || k->wrong != out->wrong_blocks ||
-	       k->first_wrong != out->first_bad_offset || k->endless != (out->verdict == MRG_HANGS);
-}
-
-static bool addresses_differ(const struct model_mr *mr, enum mrg_walk walk,
-			     const struct mrg_outcome *out, const struct answer *a)
-{
-	static uint64_t addrs[MOST_BLOCKS];
-
-	if (out->verdict == MRG_REFUSED)
-		return a->count;
-	return model_mr_blocks(mr, walk, out->page_shift, 0, addrs, MOST_BLOCKS) !=
-		       (size_t)a->count ||
-	       memcmp(addrs, a->addrs, (size_t)a->count * sizeof(*addrs));
-}
-
-struct comparison {
-	enum mrg_walk walk;
-	unsigned long blocks, wide, wrong, refused;
-};
-
-static bool mr_differs(const struct model_mr *mr, uint64_t bitmap, struct comparison *c)
-{
-	static struct answer answer;
-	struct mrg_outcome out;
-
-	model_mr_judge(mr, bitmap, c->walk, &out);
-	if (out.blocks > MOST_BLOCKS)
-		return false;
-	ask_kernel(mr, bitmap, &answer);
-	c->blocks += out.blocks;
-	c->wide += out.page_shift >= MODEL_WIDE_SHIFT;
-	c->wrong += answer.blocks.wrong != 0;
-	c->refused += out.verdict == MRG_REFUSED;
-	return numbers_differ(&out, &answer.blocks) || addresses_differ(mr, c->walk, &out, &answer);
-}
-
-static bool sample_differs(const struct sample *s, void *arg)
-{
-	struct model_mr mr = sample_mr(s);
-
-	return mr_differs(&mr, s->bitmap, arg);
-}
-
-static void show_difference(const struct sample *s, enum mrg_walk walk)
-{
-	static struct answer a;
-	struct model_mr mr = sample_mr(s);
-	struct mrg_outcome out;
-
-	model_mr_judge(&mr, s->bitmap, walk, &out);
-	ask_kernel(&mr, s->bitmap, &a);
-	sample_print(s);
-	printf("# model:  page 2^%u, blocks %" PRIu64 ", wrong %" PRIu64 ", first at 0x%" PRIx64
-	       ", %s\n",
-	       out.page_shift, out.blocks, out.wrong_blocks, out.first_bad_offset,
-	       mrg_verdict_name(out.verdict));
-	printf("# kernel: page 0x%" PRIx64 ", blocks %" PRIu64 ", walked %" PRIu64
-	       ", wrong %" PRIu64 ", first at 0x%" PRIx64 "%s\n",
-	       a.blocks.page_size, a.blocks.total_blocks, a.blocks.walked, a.blocks.wrong,
-	       a.blocks.first_wrong, a.blocks.endless ? ", endless" : "");
-}
-
-/* Few blocks mostly, so that many lists are tried, and now and then many. */
-static uint64_t most_blocks(struct random *r)
-{
-	return one_in(r, 100) ? MOST_BLOCKS : one_in(r, 10) ? 2048 : 64;
-}
 
 static void the_probe_finds_the_walk_that_is_known_of_this_kernel(void **state)
 {
@@ -140,7 +32,7 @@ static void model_and_kernel_agree_on_random_and_adversarial_lists(void **state)
 		sample_draw(&s, &r, page, info.walk, most_blocks(&r));
 		if (sample_differs(&s, &c)) {
 			sample_shrink(&s, sample_differs, &c);
-			show_difference(&s, info.walk);
+			show_difference(&s, &c);
 			fail();
 		}
 	}
@@ -308,27 +200,7 @@ static void a_model_of_another_walk_is_found_out(void **state)
 		sample_draw(&s, &r, page, c.walk, 64);
 	} while (!sample_differs(&s, &c));
 	sample_shrink(&s, sample_differs, &c);
-	show_difference(&s, c.walk);
-}
-
-static int open_device(void **state)
-{
-	int err = mrg_dev_open(&dev);
-
-	(void)state;
-	page = (uint64_t)sysconf(_SC_PAGESIZE);
-	if (!err)
-		err = mrg_dev_info(dev, &info);
-	if (err)
-		printf("# /dev/mrguard: %s\n", strerror(-err));
-	return err;
-}
-
-static int close_device(void **state)
-{
-	(void)state;
-	mrg_dev_close(dev);
-	return system("modprobe -r mrguard_walk mrguard");
+	show_difference(&s, &c);
 }
 
 int main(void)

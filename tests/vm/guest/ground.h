@@ -175,6 +175,22 @@ static inline uint64_t simnic_stat(const char *device, const char *name)
 	bail("%s has no %s", path, name);
 }
 
+/* 2^n bytes: the page that the region has. */
+static inline unsigned int mr_page_shift(const char *device, const struct ibv_mr *mr)
+{
+	unsigned int shift = 0;
+	char path[96], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/simnic/%s/mr/%x", device, mr->lkey);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, "page_shift %u", &shift) != 1)
+		;
+	if (f)
+		fclose(f);
+	return shift;
+}
+
 /* A DMA-BUF over simgpu's memory; entries of @seg bytes (0: the importer's). */
 static inline int make_dmabuf_as(uint32_t flags, const struct mrg_sg *sg, uint32_t count,
 				 uint64_t seg)
