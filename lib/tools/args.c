@@ -6,49 +6,57 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/args.h"
 #include "tools/fail.h"
 #include "tools/parse.h"
 
-enum { KEY_JSON = 0x400, KEY_COLOUR };
+#define ARGS_MAX 48 /* options, arguments and titles of a command */
+#define SECONDS_MIN 0.001
+#define SECONDS_MAX 86400.0
 
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "Output:", ARGS_OUTPUT },
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "color", KEY_COLOUR, "WHEN", 0, "auto (default), always or never", 0 },
+const char *const args_strategies[] = { "auto", "split", "rebase", NULL };
+static const char *const colours[] = { "auto", "always", "never", NULL };
+
+#define AT(field) ARGS_AT(struct output_args, field)
+const struct args_option output_options[] = {
+	{ .help = "Output:" },
+	{ "json", NULL, "Print one JSON object", ARGS_FLAG, AT(json) },
+	{ "color", "WHEN", "auto (default), always or never", ARGS_WORD, AT(colour),
+	  .words = colours },
 	{ 0 },
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct output_args *args = state->input;
+/* An option, and the structure that its table is about. */
+struct row {
+	const struct args_option *option;
+	char *base;
+};
 
-	switch (key) {
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_COLOUR:
-		if (term_parse_colour(arg, &args->colour))
-			args_expect(state, "--color", arg, "auto, always or never");
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "The argument \"%s\" is one too many.", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+struct parser {
+	const struct args_command *command;
+	void *args;
+	size_t count;
+	size_t arguments; /* seen so far */
+	struct row rows[ARGS_MAX];
+};
+
+#define KEY_FIRST 0x100 /* no character: there are no short options */
+
+static bool is_end(const struct args_option *option)
+{
+	return option->kind == ARGS_TITLE && !option->help;
 }
 
-const struct argp output_argp = { .options = options, .parser = parse_option };
-
-int args_parse(const struct argp *argp, int argc, char **argv, unsigned int flags, void *args)
+/* Groups are put in their place. */
+static void flatten(struct parser *parser, const struct args_option *options, char *base)
 {
-	int ret = argp_parse(argp, argc, argv, flags, NULL, args);
-
-	if (ret)
-		fail_say("", "The arguments cannot be read: %s.", strerror(ret));
-	return ret;
+	for (; !is_end(options); options++)
+		if (options->kind == ARGS_GROUP)
+			flatten(parser, options->group, base + options->at);
+		else if (parser->count < ARGS_MAX)
+			parser->rows[parser->count++] = (struct row){ options, base };
 }
 
 void args_expect(const struct argp_state *state, const char *option, const char *arg,
@@ -63,7 +71,8 @@ void args_expect(const struct argp_state *state, const char *option, const char 
 	argp_error(state, "The %s \"%s\" must be %s.", option, arg, text);
 }
 
-uint64_t args_size(const struct argp_state *state, const char *option, const char *arg)
+uint64_t args_between(const struct argp_state *state, const char *option, const char *arg,
+		      uint64_t min, uint64_t max)
 {
 	uint64_t value = 0;
 	int ret = parse_size(arg, &value);
@@ -72,54 +81,37 @@ uint64_t args_size(const struct argp_state *state, const char *option, const cha
 		args_expect(state, option, arg, "%s",
 			    ret == -ERANGE ? "a number of at most 64 bits" :
 					     "a number such as 4096, 0x1000 or 4K");
-	return value;
-}
-
-uint64_t args_between(const struct argp_state *state, const char *option, const char *arg,
-		      uint64_t min, uint64_t max)
-{
-	uint64_t value = args_size(state, option, arg);
-
-	if (value < min && max == UINT64_MAX)
+	else if (value < min && max == UINT64_MAX)
 		args_expect(state, option, arg, "a number of at least %" PRIu64, min);
 	else if (value < min || value > max)
 		args_expect(state, option, arg, "a number from %" PRIu64 " to %" PRIu64, min, max);
 	return value;
 }
 
-double args_seconds(const struct argp_state *state, const char *option, const char *arg, double min,
-		    double max)
+static double parse_seconds(const struct argp_state *state, const char *option, const char *arg)
 {
 	char *end;
 	double value = strtod(arg, &end);
 
-	if (end == arg || *end || !(value >= min && value <= max))
-		args_expect(state, option, arg, "from %g to %g seconds", min, max);
+	if (end == arg || *end || !(value >= SECONDS_MIN && value <= SECONDS_MAX))
+		args_expect(state, option, arg, "from %g to %g seconds", SECONDS_MIN, SECONDS_MAX);
 	return value;
 }
 
-pid_t args_pid(const struct argp_state *state, const char *option, const char *arg)
+static pid_t parse_process(const struct argp_state *state, const char *option, const char *arg)
 {
 	char *end;
 	long pid = strtol(arg, &end, 10);
 
+	if (!strcmp(arg, "self"))
+		return getpid();
 	if (end == arg || *end || pid <= 0 || pid > INT32_MAX)
 		args_expect(state, option, arg, "a process ID");
 	return (pid_t)pid;
 }
 
-enum mrg_strategy args_strategy(const struct argp_state *state, const char *arg)
-{
-	int i = MRG_STRATEGY_AUTO;
-
-	while (i < MRG_STRATEGY_NONE && strcmp(arg, mrg_strategy_name((enum mrg_strategy)i)))
-		i++;
-	if (i == MRG_STRATEGY_NONE)
-		args_expect(state, "--strategy", arg, "auto, split or rebase");
-	return (enum mrg_strategy)i;
-}
-
-const char *args_folder(const struct argp_state *state, const char *option, const char *arg)
+/* A mistyped folder would be taken for an empty host. */
+static const char *parse_folder(const struct argp_state *state, const char *option, const char *arg)
 {
 	struct stat st;
 
@@ -129,4 +121,164 @@ const char *args_folder(const struct argp_state *state, const char *option, cons
 	else if (!S_ISDIR(st.st_mode))
 		args_expect(state, option, arg, "a directory");
 	return arg;
+}
+
+static int parse_word(const struct argp_state *state, const struct args_option *option,
+		      const char *name, const char *arg)
+{
+	char all[160] = "";
+	int i;
+
+	for (i = 0; option->words[i]; i++) {
+		if (!strcmp(option->words[i], arg))
+			return i;
+		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s",
+			 !i		      ? "" :
+			 option->words[i + 1] ? ", " :
+						" or ",
+			 option->words[i]);
+	}
+	args_expect(state, name, arg, "%s", all);
+	return 0;
+}
+
+static void take_number(const struct argp_state *state, const struct args_option *option,
+			const char *name, const char *arg, void *field)
+{
+	uint64_t most = option->size == sizeof(uint32_t) ? UINT32_MAX : UINT64_MAX;
+	uint64_t value =
+		args_between(state, name, arg, option->min, option->max ? option->max : most);
+	uint32_t narrow = (uint32_t)value;
+
+	if (option->kind == ARGS_POWER && (value & (value - 1)))
+		args_expect(state, name, arg, "a power of two");
+	if (option->size == sizeof(narrow))
+		memcpy(field, &narrow, sizeof(narrow));
+	else
+		memcpy(field, &value, sizeof(value));
+}
+
+static void take(struct argp_state *state, const struct row *row, const char *name, char *arg)
+{
+	const struct args_option *option = row->option;
+	void *field = row->base + option->at;
+
+	if (option->given)
+		*(bool *)(row->base + option->given) = true;
+	switch (option->kind) {
+	case ARGS_FLAG:
+		*(bool *)field = true;
+		break;
+	case ARGS_BIT:
+		*(uint32_t *)field |= (uint32_t)option->min;
+		break;
+	case ARGS_TEXT:
+		if (option->words)
+			parse_word(state, option, name, arg);
+		*(const char **)field = arg;
+		break;
+	case ARGS_FOLDER:
+		*(const char **)field = parse_folder(state, name, arg);
+		break;
+	case ARGS_NUMBER:
+	case ARGS_POWER:
+		take_number(state, option, name, arg, field);
+		break;
+	case ARGS_SECONDS:
+		if (arg)
+			*(double *)field = parse_seconds(state, name, arg);
+		break;
+	case ARGS_PROCESS:
+		*(pid_t *)field = parse_process(state, name, arg);
+		break;
+	case ARGS_WORD:
+		*(int *)field = parse_word(state, option, name, arg);
+		break;
+	case ARGS_REST:
+		*(char ***)field = &state->argv[state->next - 1];
+		state->next = state->argc;
+		break;
+	case ARGS_OTHER:
+		option->parse(state, name, arg, row->base);
+		break;
+	case ARGS_TITLE:
+	case ARGS_GROUP:
+		break;
+	}
+}
+
+static void take_argument(struct argp_state *state, struct parser *parser, char *arg)
+{
+	const char *name = "argument";
+	size_t left = parser->arguments;
+
+	for (size_t i = 0; i < parser->count; i++) {
+		const struct args_option *option = parser->rows[i].option;
+
+		if (option->name || option->kind == ARGS_TITLE)
+			continue;
+		name = option->value;
+		if (left--)
+			continue;
+		parser->arguments++;
+		take(state, &parser->rows[i], name, arg);
+		return;
+	}
+	argp_error(state, "The %s \"%s\" is one too many.", name, arg);
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct parser *parser = state->input;
+	char name[64];
+
+	if (key >= KEY_FIRST && key < KEY_FIRST + (int)parser->count) {
+		const struct row *row = &parser->rows[key - KEY_FIRST];
+
+		snprintf(name, sizeof(name), "--%s", row->option->name);
+		take(state, row, name, arg);
+		return 0;
+	}
+	if (key == ARGP_KEY_ARG)
+		take_argument(state, parser, arg);
+	else if (key == ARGP_KEY_END && parser->command->check)
+		parser->command->check(state, parser->args);
+	else if (key != ARGP_KEY_END)
+		return ARGP_ERR_UNKNOWN;
+	return 0;
+}
+
+int args_parse(const struct args_command *command, int argc, char **argv, void *args)
+{
+	struct argp_option options[ARGS_MAX + 1] = { 0 };
+	const struct argp argp = { .options = options,
+				   .parser = parse_option,
+				   .args_doc = command->usage,
+				   .doc = command->doc };
+	struct parser parser = { .command = command, .args = args };
+	struct argp_option *next = options;
+	unsigned int flags = 0;
+	int ret;
+
+	flatten(&parser, command->options, args);
+	for (size_t i = 0; i < parser.count; i++) {
+		const struct args_option *option = parser.rows[i].option;
+
+		if (option->kind == ARGS_REST)
+			flags = ARGP_IN_ORDER;
+		if (option->kind == ARGS_TITLE)
+			*next++ = (struct argp_option){ .doc = option->help };
+		else if (option->name)
+			*next++ = (struct argp_option){ .name = option->name,
+							.key = KEY_FIRST + (int)i,
+							.arg = option->value,
+							.flags = option->optional ?
+									 OPTION_ARG_OPTIONAL :
+									 0,
+							.doc = option->help };
+	}
+	ret = argp_parse(&argp, argc, argv, flags, NULL, &parser);
+	if (ret)
+		fail_say("", "The arguments cannot be read: %s.", strerror(ret));
+	return ret;
 }

@@ -1,61 +1,108 @@
 /* SPDX-License-Identifier: MIT */
-/* Command lines: what the commands have in common. */
+/*
+ * Command lines: each command describes its options in one table, from which its
+ * help, its parsing and the shells' completion are made.
+ */
 #ifndef TOOLS_ARGS_H
 #define TOOLS_ARGS_H
 
 #include <argp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
-
-#include <mrguard/plan.h>
 
 #include "tools/term.h"
 
-/*
- * --json and --color, for use as a child of a command's own options; its input
- * is a struct output_args.  It also refuses arguments, where the command takes
- * none.  A command's other options of this group have the number ARGS_OUTPUT.
+/* What an option fills in: the type of its field. */
+enum args_kind {
+	ARGS_TITLE, /* of the options that follow it in the help */
+	ARGS_GROUP, /* the options of another table */
+	ARGS_FLAG, /* bool */
+	ARGS_BIT, /* uint32_t: sets @min */
+	ARGS_TEXT, /* const char * */
+	ARGS_FOLDER, /* const char *, a directory that exists */
+	ARGS_NUMBER, /* uint32_t or uint64_t, such as 4096, 0x1000 or 4K */
+	ARGS_POWER, /* the same, a power of two */
+	ARGS_SECONDS, /* double */
+	ARGS_PROCESS, /* pid_t, from an ID or "self" */
+	ARGS_WORD, /* an enum: the place of the word in @words */
+	ARGS_OTHER, /* @parse does it */
+	ARGS_REST, /* char **: this argument and all behind it */
+};
+
+/**
+ * struct args_option - one option, or one argument; a table ends with { 0 }
+ * @name: without its dashes; NULL for an argument
+ * @value: what help calls the option's value, and a message the argument; NULL for
+ *	an option without a value
+ * @at, @size: of the field, see ARGS_AT()
+ * @given: where a bool lies that is set with the field; 0: nowhere
+ * @optional: the option goes without its value too, which leaves the field as it is
+ * @min, @max: of a number; @max 0: no limit
+ * @words: of ARGS_WORD and, if only these are allowed, of ARGS_TEXT; up to a NULL
+ * @group: of ARGS_GROUP
+ * @parse: of ARGS_OTHER; gets the structure of its table, and ends by args_expect()
+ *	where @arg is wrong
  */
+struct args_option {
+	const char *name;
+	const char *value;
+	const char *help;
+	enum args_kind kind;
+	size_t at;
+	size_t size;
+	size_t given;
+	bool optional;
+	uint64_t min;
+	uint64_t max;
+	const char *const *words;
+	const struct args_option *group;
+	void (*parse)(const struct argp_state *state, const char *option, char *arg, void *args);
+};
+
+#define ARGS_AT(type, field) .at = offsetof(type, field), .size = sizeof(((type *)0)->field)
+
+/* enum mrg_strategy, as far as one can ask for it. */
+extern const char *const args_strategies[];
+
+/* --json and --color, for ARGS_GROUP. */
 struct output_args {
 	bool json;
 	enum term_colour colour;
 };
-extern const struct argp output_argp;
-#define ARGS_OUTPUT 90
+extern const struct args_option output_options[];
 
-/*
- * args_parse() - argp_parse(), and word of its failure on standard error
+/**
+ * struct args_command - the command line of a command
+ * @usage: its arguments, one form a line
+ * @doc: what help says before the options, and behind a \v after them
+ * @check: NULL, or called at the end with what was filled in
+ */
+struct args_command {
+	const char *usage;
+	const char *doc;
+	const struct args_option *options;
+	void (*check)(const struct argp_state *state, const void *args);
+};
+
+/**
+ * args_parse() - fill in the structure that the table is about
  *
- * A wrong command line ends the program within argp.  What is left to return is
- * that argp itself had no memory: the arguments were not looked at, and nothing
+ * A wrong command line ends the program.  What is left to return is that there was
+ * no memory, which has been reported: the arguments were not looked at, and nothing
  * that they promise (a name that must be given) holds of @args.
  *
  * Return: 0 or an errno.
  */
-int args_parse(const struct argp *argp, int argc, char **argv, unsigned int flags, void *args);
+int args_parse(const struct args_command *command, int argc, char **argv, void *args);
 
-/*
- * All of the following end the program with a usage error where @arg is not
- * what they expect.  @option is "--length", or "argument" for what is none.
- */
+/* These end the program with a usage error where @arg is not what they expect. */
 
 /** args_expect() - the usage error itself: @arg is not @expected */
 void args_expect(const struct argp_state *state, const char *option, const char *arg,
 		 const char *expected, ...) __attribute__((format(printf, 4, 5)));
-
-/** args_size() - a size or an address: 4096, 0x1000, 4K */
-uint64_t args_size(const struct argp_state *state, const char *option, const char *arg);
 /** args_between() - a number from @min to @max */
 uint64_t args_between(const struct argp_state *state, const char *option, const char *arg,
 		      uint64_t min, uint64_t max);
-/** args_seconds() - seconds from @min to @max, with a fraction if wanted */
-double args_seconds(const struct argp_state *state, const char *option, const char *arg, double min,
-		    double max);
-pid_t args_pid(const struct argp_state *state, const char *option, const char *arg);
-enum mrg_strategy args_strategy(const struct argp_state *state, const char *arg);
-/** args_folder() - a folder that is there: a mistyped one would be taken for an
- *  empty host */
-const char *args_folder(const struct argp_state *state, const char *option, const char *arg);
 
 #endif

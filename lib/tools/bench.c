@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard bench: bandwidth and latency over RDMA, to a `mrguard serve'. */
-#include <argp.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -10,9 +9,7 @@
 #include <time.h>
 
 #include "base/error.h"
-#include "tools/args.h"
 #include "tools/bench.h"
-#include "tools/buffer_args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "tools/pong.h"
@@ -25,47 +22,9 @@
 #define CHECK_ROUNDS 8
 #define MIB 1048576.0
 
-enum {
-	KEY_OP = 0x100,
-	KEY_SIZES,
-	KEY_BATCH,
-	KEY_FLIGHT,
-	KEY_THREADS,
-	KEY_SECONDS,
-	KEY_CHECK,
-	KEY_EVENTS,
-	KEY_PONG,
-	KEY_ONLY,
-	KEY_JSON,
-	KEY_PLOT,
-};
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "What is measured:", 1 },
-	{ "op", KEY_OP, "LIST", 0,
-	  "read, write and both (each way at once), with commas (read,write)", 0 },
-	{ "sizes", KEY_SIZES, "LIST", 0, "Bytes of an operation, with commas (64,4K,64K,1M)", 0 },
-	{ "batch", KEY_BATCH, "N", 0, "Operations of a request (1)", 0 },
-	{ "flight", KEY_FLIGHT, "N", 0, "Requests at a time (16)", 0 },
-	{ "threads", KEY_THREADS, "N", 0, "Threads, each with an endpoint (1)", 0 },
-	{ "seconds", KEY_SECONDS, "N", 0, "Of each measurement (1)", 0 },
-	{ "only", KEY_ONLY, "WHICH", 0, "bandwidth or latency", 0 },
-	{ "pong", KEY_PONG, NULL, 0,
-	  "Latency is half of a round trip of WRITEs from memory to memory", 0 },
-	{ "events", KEY_EVENTS, NULL, 0, "Sleep for completions, do not poll", 0 },
-	{ "check", KEY_CHECK, NULL, 0, "Also write patterns, read them back and compare every byte",
-	  0 },
-	{ NULL, 0, NULL, 0, "Output:", 2 },
-	{ "json", KEY_JSON, NULL, 0, "Print one JSON object", 0 },
-	{ "plot", KEY_PLOT, "FILE", 0, "Draw FILE.svg or FILE.png, by gnuplot", 0 },
-	{ 0 },
-};
-
-/* ---- options ---- */
-
-static void parse_ops(struct argp_state *state, char *list)
+static void parse_ops(const struct argp_state *state, const char *option, char *list, void *filled)
 {
-	struct bench_args *args = state->input;
+	struct bench_args *args = filled;
 	char *save = NULL;
 
 	args->op_count = 0;
@@ -75,116 +34,67 @@ static void parse_ops(struct argp_state *state, char *list)
 		while (op <= BENCH_BOTH && strcmp(word, bench_op_name((enum bench_op)op)))
 			op++;
 		if (op > BENCH_BOTH || args->op_count == 3)
-			args_expect(state, "--op", word, "read, write or both");
-		else
-			args->ops[args->op_count++] = (enum bench_op)op;
+			args_expect(state, option, word, "read, write or both");
+		args->ops[args->op_count++] = (enum bench_op)op;
 	}
 }
 
-static void parse_sizes(struct argp_state *state, char *list)
+static void parse_sizes(const struct argp_state *state, const char *option, char *list,
+			void *filled)
 {
-	struct bench_args *args = state->input;
+	struct bench_args *args = filled;
 	char *save = NULL;
 
 	args->size_count = 0;
 	for (char *word = strtok_r(list, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-		uint64_t size = args_size(state, "--sizes", word);
-
-		if (!size || args->size_count == BENCH_SIZES)
-			args_expect(state, "--sizes", word, "one of up to %d sizes of at least 1",
-				    BENCH_SIZES);
-		else
-			args->sizes[args->size_count++] = size;
+		if (args->size_count == BENCH_SIZES)
+			args_expect(state, option, word, "one of at most %d sizes", BENCH_SIZES);
+		args->sizes[args->size_count++] = args_between(state, option, word, 1, UINT64_MAX);
 	}
 }
 
-static void parse_only(struct argp_state *state, const char *arg)
-{
-	struct bench_args *args = state->input;
+static const char *const only_words[] = { "both", "bandwidth", "latency", NULL };
 
-	args->no_bandwidth = !strcmp(arg, "latency");
-	args->no_latency = !strcmp(arg, "bandwidth");
-	if (!args->no_bandwidth && !args->no_latency)
-		args_expect(state, "--only", arg, "bandwidth or latency");
+#define AT(field) ARGS_AT(struct bench_args, field)
+static const struct args_option options[] = {
+	{ .value = "peer", .kind = ARGS_TEXT, AT(peer) },
+	{ .help = "What is measured:" },
+	{ "op", "LIST", "read, write and both (each way at once), with commas (read,write)",
+	  ARGS_OTHER, .parse = parse_ops },
+	{ "sizes", "LIST", "Bytes of an operation, with commas (64,4K,64K,1M)", ARGS_OTHER,
+	  .parse = parse_sizes },
+	{ "batch", "N", "Operations of a request (1)", ARGS_NUMBER, AT(batch), .min = 1,
+	  .max = MAX_BATCH },
+	{ "flight", "N", "Requests at a time (16)", ARGS_NUMBER, AT(flight), .min = 1,
+	  .max = MAX_FLIGHT },
+	{ "threads", "N", "Threads, each with an endpoint (1)", ARGS_NUMBER, AT(threads), .min = 1,
+	  .max = MAX_THREADS },
+	{ "seconds", "N", "Of each measurement (1)", ARGS_SECONDS, AT(seconds) },
+	{ "only", "WHICH", "both (default), bandwidth or latency", ARGS_WORD, AT(only),
+	  .words = only_words },
+	{ "pong", NULL, "Latency is half of a round trip of WRITEs from memory to memory",
+	  ARGS_FLAG, AT(pong) },
+	{ "events", NULL, "Sleep for completions, do not poll", ARGS_FLAG, AT(events) },
+	{ "check", NULL, "Also write patterns, read them back and compare every byte", ARGS_FLAG,
+	  AT(check) },
+	{ .kind = ARGS_GROUP, .group = fabric_options, AT(fabric) },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ "plot", "FILE", "Draw FILE.svg or FILE.png, by gnuplot", ARGS_TEXT, AT(plot) },
+	{ 0 },
+};
+
+static void check_args(const struct argp_state *state, const void *filled)
+{
+	if (!((const struct bench_args *)filled)->peer)
+		argp_error(state, "The peer is needed, as HOST:PORT.");
 }
 
-static error_t parse_numbers(int key, char *arg, struct argp_state *state)
-{
-	struct bench_args *args = state->input;
-
-	switch (key) {
-	case KEY_OP:
-		parse_ops(state, arg);
-		return 0;
-	case KEY_SIZES:
-		parse_sizes(state, arg);
-		return 0;
-	case KEY_BATCH:
-		args->batch = (uint32_t)args_between(state, "--batch", arg, 1, MAX_BATCH);
-		return 0;
-	case KEY_FLIGHT:
-		args->flight = (uint32_t)args_between(state, "--flight", arg, 1, MAX_FLIGHT);
-		return 0;
-	case KEY_THREADS:
-		args->threads = (uint32_t)args_between(state, "--threads", arg, 1, MAX_THREADS);
-		return 0;
-	case KEY_SECONDS:
-		args->seconds = args_seconds(state, "--seconds", arg, 1e-6, 3600);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct bench_args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->fabric;
-		return 0;
-	case KEY_ONLY:
-		parse_only(state, arg);
-		return 0;
-	case KEY_CHECK:
-		args->check = true;
-		return 0;
-	case KEY_PONG:
-		args->pong = true;
-		return 0;
-	case KEY_EVENTS:
-		args->events = true;
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_PLOT:
-		args->plot = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (args->peer)
-			argp_error(state, "The peer \"%s\" is one too many.", arg);
-		args->peer = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->peer)
-			argp_error(state, "The peer is needed, as HOST:PORT.");
-		return 0;
-	default:
-		return parse_numbers(key, arg, state);
-	}
-}
-
-static const struct argp_child children[] = { { &fabric_argp, 0, NULL, 0 }, { 0 } };
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.args_doc = "HOST:PORT",
+	.check = check_args,
+	.usage = "HOST:PORT",
 	.doc = "Measure bandwidth and latency over RDMA to a host that runs "
 	       "`mrguard serve --memory=SIZE --writable'.",
-	.children = children,
 };
 
 /* ---- a thread's endpoint and memory ---- */
@@ -598,9 +508,9 @@ static int measure(struct bench *b)
 {
 	int ret = 0;
 
-	if (!b->args.no_latency)
+	if (b->args.only != BENCH_BANDWIDTH)
 		ret = b->args.pong ? pong(b) : latency(b);
-	if (!ret && !b->args.no_bandwidth)
+	if (!ret && b->args.only != BENCH_LATENCY)
 		ret = bandwidth(b);
 	if (!ret && b->args.check)
 		ret = check(b);
@@ -612,7 +522,7 @@ static int measure_all(struct bench *b, struct bench_row *rows, unsigned int *co
 	struct bench_args *args = &b->args;
 	int ret = 0;
 
-	if (!args->json)
+	if (!args->output.json)
 		bench_text(args, NULL);
 	for (unsigned int o = 0; o < args->op_count && !ret; o++)
 		for (unsigned int i = 0; i < args->size_count && !ret; i++) {
@@ -621,7 +531,7 @@ static int measure_all(struct bench *b, struct bench_row *rows, unsigned int *co
 			if (ret)
 				break;
 			rows[(*count)++] = b->row;
-			if (!args->json)
+			if (!args->output.json)
 				bench_text(args, &b->row);
 		}
 	return ret;
@@ -634,7 +544,7 @@ static int report(struct bench *b, const struct bench_row *rows, unsigned int co
 	int ret = 0;
 
 	mrg_ep_stats(b->runners[0].ep, &stats);
-	if (b->args.json)
+	if (b->args.output.json)
 		bench_json(&b->args, rows, count, &stats);
 	if (b->args.plot)
 		ret = bench_plot(&b->args, rows, count, &b->fabric.error);
@@ -686,7 +596,7 @@ int cmd_bench(int argc, char **argv)
 					    .seconds = 1 } };
 	int ret;
 
-	if (args_parse(&argp, argc, argv, 0, &b.args))
+	if (args_parse(&command, argc, argv, &b.args))
 		return EXIT_FAILED;
 	ret = bench(&b);
 	if (ret)

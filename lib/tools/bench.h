@@ -23,7 +23,9 @@ struct bench_args {
 	uint32_t flight; /* requests at a time */
 	uint32_t threads;
 	double seconds; /* of each measurement */
-	bool check, events, json, no_latency, no_bandwidth, pong;
+	enum bench_only { BENCH_ALL, BENCH_BANDWIDTH, BENCH_LATENCY } only;
+	bool check, events, pong;
+	struct output_args output;
 	const char *plot;
 };
 

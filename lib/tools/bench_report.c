@@ -26,9 +26,13 @@ const char *bench_op_name(enum bench_op op)
 
 void bench_text(const struct bench_args *args, const struct bench_row *row)
 {
+	struct term term;
+
 	if (!row) {
-		printf("%-6s %9s %10s %11s %9s %9s %9s %9s %9s%s\n", "op", "size", "MiB/s", "op/s",
-		       "p50 us", "p90", "p99", "p99.9", "max", args->check ? "     wrong" : "");
+		term_init(&term, stdout, args->output.colour);
+		term_print(&term, TERM_STRONG, "%-6s %9s %10s %11s %9s %9s %9s %9s %9s%s\n", "op",
+			   "size", "MiB/s", "op/s", "p50 us", "p90", "p99", "p99.9", "max",
+			   args->check ? "     wrong" : "");
 		return;
 	}
 	printf("%-6s %9s %10.2f %11.0f %9.2f %9.2f %9.2f %9.2f %9.2f", bench_op_name(row->op),
@@ -124,7 +128,7 @@ static void latency_plot(FILE *out, const struct bench_args *args, const struct 
 static void draw(FILE *out, const struct bench_args *args, const struct bench_row *rows,
 		 unsigned int count)
 {
-	bool both = !args->no_latency && !args->no_bandwidth;
+	bool both = args->only == BENCH_ALL;
 
 	fprintf(out,
 		"set terminal %s\nset output '%s'\n"
@@ -133,9 +137,9 @@ static void draw(FILE *out, const struct bench_args *args, const struct bench_ro
 		terminal(args->plot), args->plot);
 	if (both)
 		fputs("set multiplot layout 2,1\n", out);
-	if (!args->no_bandwidth)
+	if (args->only != BENCH_LATENCY)
 		bandwidth_plot(out, args, rows, count);
-	if (!args->no_latency)
+	if (args->only != BENCH_BANDWIDTH)
 		latency_plot(out, args, rows, count);
 	if (both)
 		fputs("unset multiplot\n", out);

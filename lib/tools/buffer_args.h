@@ -3,9 +3,7 @@
 #ifndef TOOLS_BUFFER_ARGS_H
 #define TOOLS_BUFFER_ARGS_H
 
-#include <argp.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "tools/args.h"
 
 struct buffer_args {
 	const char *dmabuf_from;
@@ -16,7 +14,7 @@ struct buffer_args {
 	uint64_t length; /* 0 = to the end */
 };
 
-/* For use as a child: its input is a struct buffer_args. */
-extern const struct argp buffer_argp;
+/* For ARGS_GROUP. */
+extern const struct args_option buffer_options[];
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard check: what this host is, check by check. */
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,33 +14,6 @@
 #include "tools/fail.h"
 #include "tools/json.h"
 
-enum {
-	KEY_PROMETHEUS = 0x100,
-	KEY_ROOT,
-	KEY_DUMP,
-	KEY_DEVICE,
-	KEY_PID,
-	KEY_UNIT,
-	KEY_QUIET,
-	KEY_PUBLISH
-};
-
-static const struct argp_option options[] = {
-	{ "prometheus", KEY_PROMETHEUS, NULL, 0, "Print metrics in Prometheus' text format", 0 },
-	{ "quiet", KEY_QUIET, NULL, 0, "Leave out checks that are ok or do not apply", 0 },
-	{ "device", KEY_DEVICE, "DEVICE", 0, "Only this RDMA device", 0 },
-	{ "pid", KEY_PID, "PID", 0, "Judge the limits of this process", 0 },
-	{ "unit", KEY_UNIT, "UNIT", 0, "Judge the limits of this systemd unit", 0 },
-	{ "publish", KEY_PUBLISH, "NAME", 0,
-	  "Check RDMA device NAME (\"host\": all), tell the journal, and leave "
-	  "the report in " PUBLISH_DIR "/NAME.json",
-	  0 },
-	{ "dump", KEY_DUMP, "DIR", 0,
-	  "Keep a copy of all that is read in DIR, which must be empty or new", 0 },
-	{ "root", KEY_ROOT, "DIR", 0, "Check the host that --dump recorded in DIR", 0 },
-	{ 0 },
-};
-
 struct args {
 	struct mrg_check_opts opts;
 	bool prometheus;
@@ -50,57 +22,48 @@ struct args {
 	const char *publish;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void parse_publish(const struct argp_state *state, const char *option, char *arg,
+			  void *filled)
 {
-	struct args *args = state->input;
+	struct args *args = filled;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->output;
-		return 0;
-	case KEY_PROMETHEUS:
-		args->prometheus = true;
-		return 0;
-	case KEY_QUIET:
-		args->quiet = true;
-		return 0;
-	case KEY_ROOT:
-		args->opts.root = arg;
-		return 0;
-	case KEY_DUMP:
-		args->opts.dump = arg;
-		return 0;
-	case KEY_DEVICE:
+	if (!*arg || strchr(arg, '/') || arg[0] == '.')
+		args_expect(state, option, arg, "the name of a device, or host");
+	args->publish = arg;
+	if (strcmp(arg, "host"))
 		args->opts.device = arg;
-		return 0;
-	case KEY_PUBLISH:
-		if (!*arg || strchr(arg, '/') || arg[0] == '.')
-			args_expect(state, "--publish", arg, "the name of a device, or host");
-		args->publish = arg;
-		if (strcmp(arg, "host"))
-			args->opts.device = arg;
-		return 0;
-	case KEY_UNIT:
-		args->opts.unit = arg;
-		return 0;
-	case KEY_PID:
-		args->opts.pid = args_pid(state, "--pid", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (args->output.json && args->prometheus)
-			argp_error(state, "--json and --prometheus exclude each other.");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
 }
 
-static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
+#define AT(field) ARGS_AT(struct args, field)
+static const struct args_option options[] = {
+	{ "quiet", NULL, "Leave out checks that are ok or do not apply", ARGS_FLAG, AT(quiet) },
+	{ "device", "DEVICE", "Only this RDMA device", ARGS_TEXT, AT(opts.device) },
+	{ "pid", "PID", "Judge the limits of this process", ARGS_PROCESS, AT(opts.pid) },
+	{ "unit", "UNIT", "Judge the limits of this systemd unit", ARGS_TEXT, AT(opts.unit) },
+	{ "publish", "NAME",
+	  "Check RDMA device NAME (\"host\": all), tell the journal, and leave "
+	  "the report in " PUBLISH_DIR "/NAME.json",
+	  ARGS_OTHER, .parse = parse_publish },
+	{ "dump", "DIR", "Keep a copy of all that is read in DIR, which must be empty or new",
+	  ARGS_TEXT, AT(opts.dump) },
+	{ "root", "DIR", "Check the host that --dump recorded in DIR", ARGS_TEXT, AT(opts.root) },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ "prometheus", NULL, "Print metrics in Prometheus' text format", ARGS_FLAG,
+	  AT(prometheus) },
+	{ 0 },
+};
 
-static const struct argp argp = {
+static void check_args(const struct argp_state *state, const void *filled)
+{
+	const struct args *args = filled;
+
+	if (args->output.json && args->prometheus)
+		argp_error(state, "--json and --prometheus exclude each other.");
+}
+
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
+	.check = check_args,
 	.doc = "Check whether this host corrupts data or will run dry, and what to do about it."
 	       "\v"
 	       "Every check runs, always.  What could not be seen is \"unknown\", with the reason; run as "
@@ -249,7 +212,7 @@ int cmd_check(int argc, char **argv)
 	struct mrg_check_report *report;
 	int rc;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_USAGE;
 	if (args.opts.dump && mkdir(args.opts.dump, 0755) && errno != EEXIST)
 		return cannot_run(&args, -errno);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard copy: a file from or to a host that runs `mrguard serve'. */
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,8 +11,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "tools/args.h"
-#include "tools/buffer_args.h"
 #include "tools/commands.h"
 #include "tools/fabric.h"
 #include "tools/fail.h"
@@ -26,17 +23,6 @@
 #define BAR_WIDTH 30
 #define REDRAW_NS 100000000ULL
 
-enum { KEY_OFFSET = 0x100, KEY_LENGTH, KEY_QUIET };
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "What is copied:", 1 },
-	{ "offset", KEY_OFFSET, "N", 0, "From or to this byte of what is served (0)", 0 },
-	{ "length", KEY_LENGTH, "N", 0, "Bytes (to the end, or the local file's)", 0 },
-	{ NULL, 0, NULL, 0, "Output:", 2 },
-	{ "quiet", KEY_QUIET, NULL, 0, "No progress bar, no closing line", 0 },
-	{ 0 },
-};
-
 struct copy_args {
 	struct fabric_args fabric;
 	const char *from, *to;
@@ -44,46 +30,41 @@ struct copy_args {
 	bool quiet;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct copy_args *args = state->input;
+#define AT(field) ARGS_AT(struct copy_args, field)
+static const struct args_option options[] = {
+	{ .value = "name", .kind = ARGS_TEXT, AT(from) },
+	{ .value = "name", .kind = ARGS_TEXT, AT(to) },
+	{ .help = "What is copied:" },
+	{ "offset", "N", "From or to this byte of what is served (0)", ARGS_NUMBER, AT(offset) },
+	{ "length", "N", "Bytes (to the end, or the local file's)", ARGS_NUMBER, AT(length) },
+	{ .help = "Output:" },
+	{ "quiet", NULL, "No progress bar, no closing line", ARGS_FLAG, AT(quiet) },
+	{ .kind = ARGS_GROUP, .group = fabric_options, AT(fabric) },
+	{ 0 },
+};
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->fabric;
-		return 0;
-	case KEY_OFFSET:
-		args->offset = args_size(state, "--offset", arg);
-		return 0;
-	case KEY_LENGTH:
-		args->length = args_size(state, "--length", arg);
-		return 0;
-	case KEY_QUIET:
-		args->quiet = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (args->to)
-			argp_error(state, "The name \"%s\" is one too many.", arg);
-		*(args->from ? &args->to : &args->from) = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!args->to)
-			argp_error(state, "A source and a target are needed.");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+/* "HOST:PORT" has a colon and no slash: "./a:b" names a file. */
+static bool is_peer(const char *name)
+{
+	return strchr(name, ':') && !strchr(name, '/');
 }
 
-static const struct argp_child children[] = { { &fabric_argp, 0, NULL, 0 }, { 0 } };
+static void check_args(const struct argp_state *state, const void *filled)
+{
+	const struct copy_args *args = filled;
 
-static const struct argp argp = {
+	if (!args->to)
+		argp_error(state, "A source and a target are needed.");
+	else if (is_peer(args->from) == is_peer(args->to))
+		argp_error(state, "One of the names must be HOST:PORT, and the other a file.");
+}
+
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.args_doc = "HOST:PORT FILE\nFILE HOST:PORT",
+	.check = check_args,
+	.usage = "HOST:PORT FILE\nFILE HOST:PORT",
 	.doc = "Copy a file from or to a host that runs `mrguard serve', over RDMA, "
 	       "and compare checksums.",
-	.children = children,
 };
 
 struct copy {
@@ -329,12 +310,6 @@ static int store(struct copy *c)
 
 /* ---- start and end ---- */
 
-/* "HOST:PORT" has a colon and no slash: "./a:b" names a file. */
-static bool is_peer(const char *name)
-{
-	return strchr(name, ':') && !strchr(name, '/');
-}
-
 static int find_range(struct copy *c)
 {
 	uint64_t whole = c->offer.length;
@@ -407,12 +382,8 @@ int cmd_copy(int argc, char **argv)
 	struct copy c = { .fd = -1, .sum = FABRIC_SUM_START };
 	int ret;
 
-	if (args_parse(&argp, argc, argv, 0, &c.args))
+	if (args_parse(&command, argc, argv, &c.args))
 		return EXIT_FAILED;
-	if (is_peer(c.args.from) == is_peer(c.args.to)) {
-		fail_say("", "One of the names must be HOST:PORT, and the other a file.");
-		return EXIT_USAGE;
-	}
 	c.writes = is_peer(c.args.to);
 	c.path = c.writes ? c.args.from : c.args.to;
 	term_init(&c.term, stderr, TERM_COLOUR_NEVER);

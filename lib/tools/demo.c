@@ -3,7 +3,6 @@
  * mrguard demo: the fault and its cure, with real bytes.  It needs the test
  * ground (simgpu's memory, simnic's device); `make demo' boots one.
  */
-#include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,29 +166,14 @@ static void print_head(const struct demo *demo)
 	fputc('\n', demo->term.out);
 }
 
-enum { KEY_DEVICE = 0x100 };
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct demo *demo = state->input;
-
-	switch (key) {
-	case KEY_DEVICE:
-		demo->device = arg;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = {
-	{ "device", KEY_DEVICE, "DEVICE", 0, "RDMA device of the test ground (simnic0)", 0 },
+#define AT(field) ARGS_AT(struct demo, field)
+static const struct args_option options[] = {
+	{ "device", "DEVICE", "RDMA device of the test ground (simnic0)", ARGS_TEXT, AT(device) },
 	{ 0 },
 };
 
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
 	.doc = "Show the fault and its cure: buffers are registered by plain verbs and "
 	       "by mrguard, blocks are moved through each, and every byte is compared."
 	       "\v"
@@ -201,7 +185,7 @@ int cmd_demo(int argc, char **argv)
 {
 	struct demo demo = { .device = "simnic0" };
 
-	if (args_parse(&argp, argc, argv, 0, &demo))
+	if (args_parse(&command, argc, argv, &demo))
 		return EXIT_FAILED;
 	demo.verbs = rc_device_open(demo.device);
 	if (!demo.verbs) {

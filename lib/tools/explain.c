@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard explain: why a call failed, by each cause's own evidence. */
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,47 +16,6 @@
 
 #define ERRNO_MAX 133
 #define ENOTSUPP 524 /* the kernel's own: C libraries have no name for it */
-
-enum {
-	KEY_CALL = 0x100,
-	KEY_ERROR,
-	KEY_ADDRESS,
-	KEY_LENGTH,
-	KEY_DEVICE,
-	KEY_DEVICES,
-	KEY_MAX_MR_SIZE,
-	KEY_MRS,
-	KEY_MAX_MRS,
-	KEY_PAGE_SIZE,
-	KEY_OFFSET,
-	KEY_DMABUF_SIZE,
-	KEY_PROC,
-};
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "What failed:", 1 },
-	{ "error", KEY_ERROR, "ERRNO", 0, "Its errno: ENOMEM, 12; 524 is ENOTSUPP", 0 },
-	{ "call", KEY_CALL, "NAME", 0,
-	  "ibv_reg_mr (default), ibv_reg_dmabuf_mr, ibv_create_qp, ibv_create_cq, "
-	  "mmap or madvise",
-	  0 },
-	{ NULL, 0, NULL, 0, "The buffer:", 2 },
-	{ "address", KEY_ADDRESS, "A", 0, "Its first byte", 0 },
-	{ "length", KEY_LENGTH, "N", 0, "Its length: 84424509440, 12G", 0 },
-	{ "devices", KEY_DEVICES, "N", 0, "How many devices it is registered on (1)", 0 },
-	{ "page-size", KEY_PAGE_SIZE, "N", 0, "Huge page that it lies in (looked up in smaps)", 0 },
-	{ "offset", KEY_OFFSET, "N", 0, "Where it begins in its DMA-BUF", 0 },
-	{ "dmabuf-size", KEY_DMABUF_SIZE, "N", 0,
-	  "Size of the DMA-BUF (size: in /proc/PID/fdinfo/FD)", 0 },
-	{ NULL, 0, NULL, 0, "The device:", 3 },
-	{ "device", KEY_DEVICE, "NAME", 0, "RDMA device to ask for its limits and its MRs", 0 },
-	{ "max-mr-size", KEY_MAX_MR_SIZE, "N", 0, "Its largest MR", 0 },
-	{ "mrs", KEY_MRS, "N", 0, "MRs in use on it", 0 },
-	{ "max-mrs", KEY_MAX_MRS, "N", 0, "The most MRs that it can have", 0 },
-	{ NULL, 0, NULL, 0, "Source:", 4 },
-	{ "proc", KEY_PROC, "DIR", 0, "Read from DIR, a copy of /proc", 0 },
-	{ 0 },
-};
 
 struct explain_args {
 	struct mrg_explain_opts opts;
@@ -81,19 +39,60 @@ static int parse_errno(const char *word)
 	return 0;
 }
 
-static void parse_process(struct argp_state *state, const char *arg)
+static void parse_error(const struct argp_state *state, const char *option, char *arg, void *filled)
 {
-	struct explain_args *args = state->input;
+	struct explain_args *args = filled;
 
-	if (args->opts.pid)
-		argp_error(state, "The process \"%s\" is one too many.", arg);
-	if (strcmp(arg, "self"))
-		args->opts.pid = args_pid(state, "argument", arg);
+	args->opts.error = parse_errno(arg);
+	if (!args->opts.error)
+		args_expect(state, option, arg, "an errno");
 }
 
-static void check_args(struct argp_state *state)
+static const char *const calls[] = {
+	[MRG_CALL_REG_MR] = "ibv_reg_mr",
+	[MRG_CALL_REG_DMABUF_MR] = "ibv_reg_dmabuf_mr",
+	[MRG_CALL_CREATE_QP] = "ibv_create_qp",
+	[MRG_CALL_CREATE_CQ] = "ibv_create_cq",
+	[MRG_CALL_MMAP] = "mmap",
+	[MRG_CALL_MADVISE] = "madvise",
+	NULL,
+};
+
+#define AT(field) ARGS_AT(struct explain_args, field)
+static const struct args_option options[] = {
+	{ .value = "process", .kind = ARGS_PROCESS, AT(opts.pid) },
+	{ .help = "What failed:" },
+	{ "error", "ERRNO", "Its errno: ENOMEM, 12; 524 is ENOTSUPP", ARGS_OTHER,
+	  .parse = parse_error },
+	{ "call", "NAME",
+	  "ibv_reg_mr (default), ibv_reg_dmabuf_mr, ibv_create_qp, ibv_create_cq, "
+	  "mmap or madvise",
+	  ARGS_WORD, AT(opts.call), .words = calls },
+	{ .help = "The buffer:" },
+	{ "address", "A", "Its first byte", ARGS_NUMBER, AT(opts.addr) },
+	{ "length", "N", "Its length: 84424509440, 12G", ARGS_NUMBER, AT(opts.length) },
+	{ "devices", "N", "How many devices it is registered on (1)", ARGS_NUMBER, AT(opts.devices),
+	  .min = 1, .max = 1024 },
+	{ "page-size", "N", "Huge page that it lies in (looked up in smaps)", ARGS_POWER,
+	  AT(opts.page_size) },
+	{ "offset", "N", "Where it begins in its DMA-BUF", ARGS_NUMBER, AT(opts.offset) },
+	{ "dmabuf-size", "N", "Size of the DMA-BUF (size: in /proc/PID/fdinfo/FD)", ARGS_NUMBER,
+	  AT(opts.dmabuf_size) },
+	{ .help = "The device:" },
+	{ "device", "NAME", "RDMA device to ask for its limits and its MRs", ARGS_TEXT,
+	  AT(opts.device) },
+	{ "max-mr-size", "N", "Its largest MR", ARGS_NUMBER, AT(opts.max_mr_size) },
+	{ "mrs", "N", "MRs in use on it", ARGS_NUMBER, AT(opts.mrs) },
+	{ "max-mrs", "N", "The most MRs that it can have", ARGS_NUMBER, AT(opts.max_mrs) },
+	{ .help = "Source:" },
+	{ "proc", "DIR", "Read from DIR, a copy of /proc", ARGS_FOLDER, AT(opts.proc) },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ 0 },
+};
+
+static void check_args(const struct argp_state *state, const void *filled)
 {
-	const struct mrg_explain_opts *opts = &((const struct explain_args *)state->input)->opts;
+	const struct mrg_explain_opts *opts = &((const struct explain_args *)filled)->opts;
 
 	if (!opts->error)
 		argp_error(state, "--error is needed: the errno to explain.");
@@ -105,79 +104,10 @@ static void check_args(struct argp_state *state)
 		argp_error(state, "--offset and --length together exceed 64 bits.");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct explain_args *args = state->input;
-	struct mrg_explain_opts *opts = &args->opts;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->output;
-		return 0;
-	case KEY_ERROR:
-		opts->error = parse_errno(arg);
-		if (!opts->error)
-			args_expect(state, "--error", arg, "an errno");
-		return 0;
-	case KEY_CALL:
-		if (mrg_call_parse(arg, &opts->call))
-			args_expect(state, "--call", arg,
-				    "ibv_reg_mr, ibv_reg_dmabuf_mr, ibv_create_qp, ibv_create_cq, "
-				    "mmap or madvise");
-		return 0;
-	case KEY_ADDRESS:
-		opts->addr = args_size(state, "--address", arg);
-		return 0;
-	case KEY_LENGTH:
-		opts->length = args_size(state, "--length", arg);
-		return 0;
-	case KEY_DEVICE:
-		opts->device = arg;
-		return 0;
-	case KEY_DEVICES:
-		opts->devices = (uint32_t)args_between(state, "--devices", arg, 1, 1024);
-		return 0;
-	case KEY_MAX_MR_SIZE:
-		opts->max_mr_size = args_size(state, "--max-mr-size", arg);
-		return 0;
-	case KEY_MRS:
-		opts->mrs = args_size(state, "--mrs", arg);
-		return 0;
-	case KEY_MAX_MRS:
-		opts->max_mrs = args_size(state, "--max-mrs", arg);
-		return 0;
-	case KEY_PAGE_SIZE:
-		opts->page_size = args_size(state, "--page-size", arg);
-		if (opts->page_size & (opts->page_size - 1))
-			args_expect(state, "--page-size", arg, "a power of two");
-		return 0;
-	case KEY_OFFSET:
-		opts->offset = args_size(state, "--offset", arg);
-		return 0;
-	case KEY_DMABUF_SIZE:
-		opts->dmabuf_size = args_size(state, "--dmabuf-size", arg);
-		return 0;
-	case KEY_PROC:
-		opts->proc = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		parse_process(state, arg);
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
-	.args_doc = "PID --error ERRNO",
+	.check = check_args,
+	.usage = "PID --error ERRNO",
 	.doc = "Tell the causes of a failed registration apart: VMA limit, memlock, "
 	       "MR size, device keys, holes, huge pages, device memory, and what is "
 	       "wrong with a DMA-BUF."
@@ -281,7 +211,7 @@ int cmd_explain(int argc, char **argv)
 	struct module module;
 	int ret;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
 	module_open(&module);
 	if (module.state == MODULE_LOADED && module.info.has_vma)

@@ -10,8 +10,6 @@
 #include <mrguard/descriptor.h>
 
 #include "base/error.h"
-#include "tools/args.h"
-#include "tools/buffer_args.h"
 #include "tools/fabric.h"
 #include "tools/fail.h"
 #include "tools/rc_loop.h"
@@ -21,57 +19,30 @@
 
 /* ---- options ---- */
 
-enum {
-	KEY_DEVICE = 0x300,
-	KEY_DEVICE_PORT,
-	KEY_GID_INDEX,
-	KEY_LANES,
-	KEY_DEPTH,
-	KEY_SLICE,
-};
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "The device:", 8 },
-	{ "device", KEY_DEVICE, "DEVICE", 0,
-	  "RDMA device, such as mlx5_0 (the first with an active port)", 0 },
-	{ "device-port", KEY_DEVICE_PORT, "N", 0, "Its port (1)", 0 },
-	{ "gid-index", KEY_GID_INDEX, "N", 0, "Entry of its GID table (by the peer's address)", 0 },
-	{ "lanes", KEY_LANES, "N", 0, "Queue pairs, at most 16 (1)", 0 },
-	{ "depth", KEY_DEPTH, "N", 0, "Work requests in flight on a queue pair (128)", 0 },
-	{ "slice", KEY_SLICE, "SIZE", 0, "Largest work request (1M)", 0 },
-	{ 0 },
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static void parse_gid_index(const struct argp_state *state, const char *option, char *arg,
+			    void *args)
 {
-	struct fabric_args *args = state->input;
+	struct mrg_transfer_opts *opts = &((struct fabric_args *)args)->opts;
 
-	switch (key) {
-	case KEY_DEVICE:
-		args->device = arg;
-		return 0;
-	case KEY_DEVICE_PORT:
-		args->opts.port = (uint32_t)args_between(state, "--device-port", arg, 0, 255);
-		return 0;
-	case KEY_GID_INDEX:
-		args->opts.flags |= MRG_TRANSFER_GID_INDEX;
-		args->opts.gid_index = (uint32_t)args_between(state, "--gid-index", arg, 0, 255);
-		return 0;
-	case KEY_LANES:
-		args->opts.lanes = (uint32_t)args_between(state, "--lanes", arg, 0, 16);
-		return 0;
-	case KEY_DEPTH:
-		args->opts.depth = (uint32_t)args_between(state, "--depth", arg, 0, 32768);
-		return 0;
-	case KEY_SLICE:
-		args->opts.slice = (uint32_t)args_between(state, "--slice", arg, 0, 1u << 30);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	opts->flags |= MRG_TRANSFER_GID_INDEX;
+	opts->gid_index = (uint32_t)args_between(state, option, arg, 0, 255);
 }
 
-const struct argp fabric_argp = { .options = options, .parser = parse_option };
+#define AT(field) ARGS_AT(struct fabric_args, field)
+const struct args_option fabric_options[] = {
+	{ .help = "The device:" },
+	{ "device", "DEVICE", "RDMA device, such as mlx5_0 (the first with an active port)",
+	  ARGS_TEXT, AT(device) },
+	{ "device-port", "N", "Its port (1)", ARGS_NUMBER, AT(opts.port), .max = 255 },
+	{ "gid-index", "N", "Entry of its GID table (by the peer's address)", ARGS_OTHER,
+	  .parse = parse_gid_index },
+	{ "lanes", "N", "Queue pairs, at most 16 (1)", ARGS_NUMBER, AT(opts.lanes), .max = 16 },
+	{ "depth", "N", "Work requests in flight on a queue pair (128)", ARGS_NUMBER,
+	  AT(opts.depth), .max = 32768 },
+	{ "slice", "SIZE", "Largest work request (1M)", ARGS_NUMBER, AT(opts.slice),
+	  .max = 1u << 30 },
+	{ 0 },
+};
 
 /* ---- the device ---- */
 

@@ -6,7 +6,6 @@
 #ifndef TOOLS_FABRIC_H
 #define TOOLS_FABRIC_H
 
-#include <argp.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,14 +14,16 @@
 
 #include <mrguard/transfer.h>
 
+#include "tools/args.h"
+
 #define FABRIC_PORT "18600" /* TCP, where nothing else is said */
 
-/* The options of all three; for use as a child of a command's own. */
+/* The options of all three, for ARGS_GROUP. */
 struct fabric_args {
 	const char *device; /* NULL: the first with an active port */
 	struct mrg_transfer_opts opts;
 };
-extern const struct argp fabric_argp;
+extern const struct args_option fabric_options[];
 
 struct fabric {
 	struct ibv_context *verbs;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard gpu: the GPUs of this host, what each can do, and why not. */
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,40 +12,20 @@
 #include "tools/fail.h"
 #include "tools/json.h"
 
-enum { KEY_SYSFS = 0x100 };
-
-static const struct argp_option options[] = {
-	{ "sysfs", KEY_SYSFS, "DIR", 0, "Read PCI devices from DIR, a copy of /sys", 0 },
-	{ 0 },
-};
-
 struct gpu_args {
 	struct output_args output;
 	const char *sysfs;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct gpu_args *args = state->input;
+#define AT(field) ARGS_AT(struct gpu_args, field)
+static const struct args_option options[] = {
+	{ "sysfs", "DIR", "Read PCI devices from DIR, a copy of /sys", ARGS_FOLDER, AT(sysfs) },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ 0 },
+};
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->output;
-		return 0;
-	case KEY_SYSFS:
-		args->sysfs = args_folder(state, "--sysfs", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
 	.doc = "Show the GPUs of this host, and what each can do for RDMA."
 	       "\v"
 	       "Initialises CUDA and HIP where their kernel drivers are loaded; makes no "
@@ -215,7 +194,7 @@ int cmd_gpu(int argc, char **argv)
 	struct mrg_gpu *gpu;
 	int ret;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
 	opts.sysfs = args.sysfs;
 	ret = mrg_gpu_open(&gpu, &opts);

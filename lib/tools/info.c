@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard info: what this host is, as far as registration is concerned. */
-#include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,40 +18,21 @@ struct info {
 	ssize_t count;
 };
 
-enum { KEY_SYSFS = 0x100 };
-
-static const struct argp_option options[] = {
-	{ "sysfs", KEY_SYSFS, "DIR", 0, "Read the RDMA devices from DIR, a copy of /sys", 0 },
-	{ 0 },
-};
-
 struct info_args {
 	struct output_args output;
 	const char *sysfs;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct info_args *args = state->input;
+#define AT(field) ARGS_AT(struct info_args, field)
+static const struct args_option options[] = {
+	{ "sysfs", "DIR", "Read the RDMA devices from DIR, a copy of /sys", ARGS_FOLDER,
+	  AT(sysfs) },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ 0 },
+};
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->output;
-		return 0;
-	case KEY_SYSFS:
-		args->sysfs = args_folder(state, "--sysfs", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
 	.doc = "Show the module, this kernel's block walk and the RDMA devices."
 	       "\v"
 	       "Works without the module and without privileges, and says what "
@@ -254,7 +234,7 @@ int cmd_info(int argc, char **argv)
 	struct term term;
 	int ret = 0;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
 	uname(&info.host);
 	module_open(&info.module);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard layout: the DMA addresses behind a DMA-BUF, to read or to keep. */
-#include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,16 +16,6 @@
 #include "tools/parse.h"
 #include "tools/term.h"
 
-enum { KEY_DUMP = 0x100, KEY_ENTRIES };
-
-static const struct argp_option options[] = {
-	{ "dump", KEY_DUMP, "FILE", 0,
-	  "Write the list that `mrguard plan --sg' reads; - is standard output", ARGS_OUTPUT },
-	{ "entries", KEY_ENTRIES, NULL, 0,
-	  "Scatter-list entries as mapped, contiguous ones not joined", 0 },
-	{ 0 },
-};
-
 struct layout_args {
 	struct buffer_args buffer;
 	const char *dump;
@@ -34,9 +23,21 @@ struct layout_args {
 	struct output_args output;
 };
 
-static void check_args(struct argp_state *state)
+#define AT(field) ARGS_AT(struct layout_args, field)
+static const struct args_option options[] = {
+	{ .help = "The buffer:" },
+	{ .kind = ARGS_GROUP, .group = buffer_options, AT(buffer) },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ "dump", "FILE", "Write the list that `mrguard plan --sg' reads; - is standard output",
+	  ARGS_TEXT, AT(dump) },
+	{ "entries", NULL, "Scatter-list entries as mapped, contiguous ones not joined", ARGS_FLAG,
+	  AT(entries) },
+	{ 0 },
+};
+
+static void check_args(const struct argp_state *state, const void *filled)
 {
-	const struct layout_args *args = state->input;
+	const struct layout_args *args = filled;
 
 	if (!args->buffer.dmabuf_from || !args->buffer.importer)
 		argp_error(state, "--dmabuf-from and --importer are needed.");
@@ -44,40 +45,10 @@ static void check_args(struct argp_state *state)
 		argp_error(state, "--json and --dump=- cannot both write to standard output.");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct layout_args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->buffer;
-		state->child_inputs[1] = &args->output;
-		return 0;
-	case KEY_DUMP:
-		args->dump = arg;
-		return 0;
-	case KEY_ENTRIES:
-		args->entries = true;
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = {
-	{ &buffer_argp, 0, "The buffer:", 1 },
-	{ &output_argp, 0, NULL, 0 },
-	{ 0 },
-};
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
-	.args_doc = "--dmabuf-from KIND:SPEC --importer DEVICE",
+	.check = check_args,
+	.usage = "--dmabuf-from KIND:SPEC --importer DEVICE",
 	.doc = "Show the DMA addresses behind a DMA-BUF, as one device maps it."
 	       "\v"
 	       "Needs the module.  Root sees the addresses themselves, others "
@@ -261,7 +232,7 @@ int cmd_layout(int argc, char **argv)
 	struct live live;
 	int ret;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
 	ret = live_open(&args.buffer, args.entries, &live, &error);
 	if (!ret) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard plan: judge one MR over a buffer, and name MRs that are safe. */
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,58 +14,6 @@
 #include "tools/parse.h"
 #include "tools/plan_report.h"
 
-/* As for mrg_plan_make(): no host has larger ones. */
-#define MAX_PAGE_SIZE (1ULL << 30)
-
-enum {
-	KEY_SG = 0x100,
-	KEY_MAX_PAGE_SHIFT,
-	KEY_WALKER,
-	KEY_MAX_MR_SIZE,
-	KEY_UNIT,
-	KEY_STRATEGY,
-	KEY_IOVA_FREE,
-	KEY_PAGE_SIZE,
-	KEY_CUT_ALIGN,
-	KEY_TRANSLATED,
-	KEY_MOVES,
-	KEY_ALL,
-};
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "A buffer from a list:", 1 },
-	{ "sg", KEY_SG, "FILE", 0,
-	  "The buffer's scatter list, one \"DMA_ADDRESS LENGTH\" a line; - is "
-	  "standard input",
-	  0 },
-	{ NULL, 0, NULL, 0, "What is known:", 3 },
-	{ "max-page-shift", KEY_MAX_PAGE_SHIFT, "N|unknown", 0,
-	  "Largest page that the device takes, as a power of two: 12 to 63 "
-	  "(unknown: right for each of 31 to 63)",
-	  0 },
-	{ "walker", KEY_WALKER, "WALK", 0,
-	  "How the kernel makes blocks: exact, truncating or unknown (default: "
-	  "as the module finds, else unknown)",
-	  0 },
-	{ "max-mr-size", KEY_MAX_MR_SIZE, "N", 0,
-	  "Largest MR of the device (default: as an RDMA importer reports)", 0 },
-	{ "page-size", KEY_PAGE_SIZE, "N", 0, "Host page size (this host's)", 0 },
-	{ "translated", KEY_TRANSLATED, NULL, 0,
-	  "The MR may get other addresses: it sits behind a translating IOMMU", 0 },
-	{ "moves", KEY_MOVES, NULL, 0,
-	  "The MR may get other addresses: the exporter can move the memory", 0 },
-	{ NULL, 0, NULL, 0, "What is wanted:", 4 },
-	{ "strategy", KEY_STRATEGY, "WHICH", 0,
-	  "auto (default), split into several MRs, or rebase to another iova", 0 },
-	{ "iova-free", KEY_IOVA_FREE, NULL, 0,
-	  "The iova need not be the virtual address, so auto may rebase", 0 },
-	{ "unit", KEY_UNIT, "N", 0, "Block of the range that cuts should not fall into", 0 },
-	{ "cut-align", KEY_CUT_ALIGN, "N", 0, "Cuts fall on multiples of this (huge-page size)",
-	  0 },
-	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", ARGS_OUTPUT },
-	{ 0 },
-};
-
 struct plan_args {
 	struct buffer_args buffer;
 	struct mrg_plan_opts opts;
@@ -77,38 +24,67 @@ struct plan_args {
 	struct output_args output;
 };
 
-static enum mrg_walk parse_walker(const struct argp_state *state, const char *arg)
-{
-	for (int walk = MRG_WALK_UNKNOWN; walk <= MRG_WALK_PER_ENTRY_NARROW; walk++)
-		if (!strcmp(arg, mrg_walk_name((enum mrg_walk)walk)))
-			return (enum mrg_walk)walk;
-	args_expect(state, "--walker", arg, "exact, truncating or unknown");
-	return MRG_WALK_UNKNOWN;
-}
+/* enum mrg_walk */
+static const char *const walks[] = { "unknown",	   "exact",
+				     "truncating", "truncating-unbounded",
+				     "per-entry",  "per-entry-narrow",
+				     NULL };
 
-static uint32_t parse_max_page_shift(const struct argp_state *state, const char *arg)
+static void parse_max_page_shift(const struct argp_state *state, const char *option, char *arg,
+				 void *filled)
 {
+	struct plan_args *args = filled;
 	uint64_t shift = 0;
 
-	if (!strcmp(arg, "unknown"))
-		return 0;
-	if (parse_size(arg, &shift) || shift < 12 || shift > 63)
-		args_expect(state, "--max-page-shift", arg, "from 12 to 63 or unknown");
-	return (uint32_t)shift;
+	if (strcmp(arg, "unknown") && (parse_size(arg, &shift) || shift < 12 || shift > 63))
+		args_expect(state, option, arg, "from 12 to 63 or unknown");
+	args->opts.max_page_shift = (uint32_t)shift;
 }
 
-static uint64_t parse_power(const struct argp_state *state, const char *option, const char *arg)
-{
-	uint64_t value = args_size(state, option, arg);
+#define AT(field) ARGS_AT(struct plan_args, field)
+static const struct args_option options[] = {
+	{ .help = "A buffer from a list:" },
+	{ "sg", "FILE",
+	  "The buffer's scatter list, one \"DMA_ADDRESS LENGTH\" a line; - is standard input",
+	  ARGS_TEXT, AT(sg) },
+	{ .help = "A buffer made here, and the range:" },
+	{ .kind = ARGS_GROUP, .group = buffer_options, AT(buffer) },
+	{ .help = "What is known:" },
+	{ "max-page-shift", "N|unknown",
+	  "Largest page that the device takes, as a power of two: 12 to 63 "
+	  "(unknown: right for each of 31 to 63)",
+	  ARGS_OTHER, .parse = parse_max_page_shift },
+	{ "walker", "WALK",
+	  "How the kernel makes blocks: exact, truncating or unknown (default: "
+	  "as the module finds, else unknown)",
+	  ARGS_WORD, AT(opts.walk), .given = offsetof(struct plan_args, has_walker),
+	  .words = walks },
+	{ "max-mr-size", "N", "Largest MR of the device (default: as an RDMA importer reports)",
+	  ARGS_NUMBER, AT(opts.max_mr_size), .given = offsetof(struct plan_args, has_max_mr_size) },
+	/* As for mrg_plan_make(): no host has pages above 1 GiB. */
+	{ "page-size", "N", "Host page size (this host's)", ARGS_POWER, AT(opts.page_size),
+	  .min = 4096, .max = 1 << 30 },
+	{ "translated", NULL, "The MR may get other addresses: it sits behind a translating IOMMU",
+	  ARGS_BIT, AT(opts.flags), .min = MRG_PLAN_TRANSLATED },
+	{ "moves", NULL, "The MR may get other addresses: the exporter can move the memory",
+	  ARGS_BIT, AT(opts.flags), .min = MRG_PLAN_MOVES },
+	{ .help = "What is wanted:" },
+	{ "strategy", "WHICH", "auto (default), split into several MRs, or rebase to another iova",
+	  ARGS_WORD, AT(opts.strategy), .words = args_strategies },
+	{ "iova-free", NULL, "The iova need not be the virtual address, so auto may rebase",
+	  ARGS_BIT, AT(opts.flags), .min = MRG_PLAN_IOVA_FREE },
+	{ "unit", "N", "Block of the range that cuts should not fall into", ARGS_NUMBER,
+	  AT(opts.unit) },
+	{ "cut-align", "N", "Cuts fall on multiples of this (huge-page size)", ARGS_POWER,
+	  AT(opts.cut_align), .min = 4096 },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ "all", NULL, "List each MR, however many there are", ARGS_FLAG, AT(all) },
+	{ 0 },
+};
 
-	if (value < 4096 || (value & (value - 1)))
-		args_expect(state, option, arg, "a power of two of at least 4096");
-	return value;
-}
-
-static void check_args(struct argp_state *state)
+static void check_args(const struct argp_state *state, const void *filled)
 {
-	const struct plan_args *args = state->input;
+	const struct plan_args *args = filled;
 	const struct buffer_args *buffer = &args->buffer;
 
 	if (!args->sg == !buffer->dmabuf_from)
@@ -124,76 +100,11 @@ static void check_args(struct argp_state *state)
 				  "differ from device to device.");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct plan_args *args = state->input;
-	struct mrg_plan_opts *opts = &args->opts;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->buffer;
-		state->child_inputs[1] = &args->output;
-		return 0;
-	case KEY_SG:
-		args->sg = arg;
-		return 0;
-	case KEY_MAX_PAGE_SHIFT:
-		opts->max_page_shift = parse_max_page_shift(state, arg);
-		return 0;
-	case KEY_WALKER:
-		opts->walk = parse_walker(state, arg);
-		args->has_walker = true;
-		return 0;
-	case KEY_MAX_MR_SIZE:
-		opts->max_mr_size = args_size(state, "--max-mr-size", arg);
-		args->has_max_mr_size = true;
-		return 0;
-	case KEY_UNIT:
-		opts->unit = args_size(state, "--unit", arg);
-		return 0;
-	case KEY_STRATEGY:
-		opts->strategy = args_strategy(state, arg);
-		return 0;
-	case KEY_IOVA_FREE:
-		opts->flags |= MRG_PLAN_IOVA_FREE;
-		return 0;
-	case KEY_TRANSLATED:
-		opts->flags |= MRG_PLAN_TRANSLATED;
-		return 0;
-	case KEY_MOVES:
-		opts->flags |= MRG_PLAN_MOVES;
-		return 0;
-	case KEY_PAGE_SIZE:
-		opts->page_size = parse_power(state, "--page-size", arg);
-		if (opts->page_size > MAX_PAGE_SIZE)
-			args_expect(state, "--page-size", arg, "at most 1 GiB");
-		return 0;
-	case KEY_CUT_ALIGN:
-		opts->cut_align = parse_power(state, "--cut-align", arg);
-		return 0;
-	case KEY_ALL:
-		args->all = true;
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = {
-	{ &buffer_argp, 0, "A buffer made here, and the range:", 2 },
-	{ &output_argp, 0, NULL, 0 },
-	{ 0 },
-};
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
-	.args_doc = "--sg FILE --iova ADDR\n"
-		    "--dmabuf-from KIND:SPEC --importer DEVICE",
+	.check = check_args,
+	.usage = "--sg FILE --iova ADDR\n"
+		 "--dmabuf-from KIND:SPEC --importer DEVICE",
 	.doc = "Tell what one memory region (MR) over a buffer would do, and name "
 	       "MRs that cannot wrap."
 	       "\v"
@@ -453,7 +364,7 @@ int cmd_plan(int argc, char **argv)
 	const char *walk_source;
 	int ret, status;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
 	ret = args.sg ? load_file(&args, &source, &error) : load_live(&args, &source, &error);
 	if (ret) {

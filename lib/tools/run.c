@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard run: starts a program with the guard. */
-#include <argp.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -28,35 +27,6 @@
 #define EXIT_CANNOT_RUN 126
 #define EXIT_NOT_FOUND 127
 
-enum {
-	KEY_POLICY = 0x100,
-	KEY_UNKNOWN,
-	KEY_REPORT,
-	KEY_FORMAT,
-	KEY_JSON,
-	KEY_NO_REPORT,
-	KEY_AUDIT,
-	KEY_STATUS,
-};
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "What to do about a registration:", 1 },
-	{ "policy", KEY_POLICY, "WORD", 0,
-	  "At risk: refuse (default), allow, or observe (print each, change nothing)", 0 },
-	{ "unknown", KEY_UNKNOWN, "WORD", 0,
-	  "With an unknown verdict: allow (default), refuse or observe", 0 },
-	{ NULL, 0, NULL, 0, "The report:", 2 },
-	{ "report", KEY_REPORT, "FILE", 0,
-	  "Append it to FILE, not standard error; %p is the process ID", 0 },
-	{ "json", KEY_JSON, NULL, 0, "One JSON object, on one line", 0 },
-	{ "no-report", KEY_NO_REPORT, NULL, 0, "Make none when a process ends", 0 },
-	{ NULL, 0, NULL, 0, "How:", 3 },
-	{ "audit", KEY_AUDIT, "WHEN", 0,
-	  "Guard look-ups by name too: auto (default), always or never", 0 },
-	{ "status", KEY_STATUS, "PID", 0, "Show the report of a running process", 0 },
-	{ 0 },
-};
-
 enum audit { AUDIT_AUTO, AUDIT_ALWAYS, AUDIT_NEVER };
 
 struct run_args {
@@ -70,29 +40,33 @@ struct run_args {
 	char **command;
 };
 
-static const char *take_action(struct argp_state *state, const char *option, const char *word)
+static const char *const actions[] = { "refuse", "allow", "observe", NULL };
+static const char *const audit_words[] = { "auto", "always", "never", NULL };
+
+#define AT(field) ARGS_AT(struct run_args, field)
+static const struct args_option options[] = {
+	{ .value = "program", .kind = ARGS_REST, AT(command) },
+	{ .help = "What to do about a registration:" },
+	{ "policy", "WORD",
+	  "At risk: refuse (default), allow, or observe (print each, change nothing)", ARGS_TEXT,
+	  AT(policy), .words = actions },
+	{ "unknown", "WORD", "With an unknown verdict: allow (default), refuse or observe",
+	  ARGS_TEXT, AT(unknown), .words = actions },
+	{ .help = "The report:" },
+	{ "report", "FILE", "Append it to FILE, not standard error; %p is the process ID",
+	  ARGS_TEXT, AT(report) },
+	{ "json", NULL, "One JSON object, on one line", ARGS_FLAG, AT(json) },
+	{ "no-report", NULL, "Make none when a process ends", ARGS_FLAG, AT(no_report) },
+	{ .help = "How:" },
+	{ "audit", "WHEN", "Guard look-ups by name too: auto (default), always or never", ARGS_WORD,
+	  AT(audit), .words = audit_words },
+	{ "status", "PID", "Show the report of a running process", ARGS_PROCESS, AT(status) },
+	{ 0 },
+};
+
+static void check_args(const struct argp_state *state, const void *filled)
 {
-	enum guard_action action;
-
-	if (!guard_action_parse(word, &action))
-		args_expect(state, option, word, "refuse, allow or observe");
-	return word;
-}
-
-static enum audit take_audit(struct argp_state *state, const char *word)
-{
-	static const char *const words[] = { "auto", "always", "never" };
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (!strcmp(word, words[i]))
-			return (enum audit)i;
-	args_expect(state, "--audit", word, "auto, always or never");
-	return AUDIT_AUTO;
-}
-
-static void check_args(struct argp_state *state)
-{
-	const struct run_args *args = state->input;
+	const struct run_args *args = filled;
 
 	if (!args->command == !args->status)
 		argp_error(state, "Either a COMMAND or --status is needed.");
@@ -102,49 +76,10 @@ static void check_args(struct argp_state *state)
 		argp_error(state, "--no-report excludes --report and --json.");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct run_args *args = state->input;
-
-	switch (key) {
-	case KEY_POLICY:
-		args->policy = take_action(state, "--policy", arg);
-		return 0;
-	case KEY_UNKNOWN:
-		args->unknown = take_action(state, "--unknown", arg);
-		return 0;
-	case KEY_REPORT:
-		args->report = arg;
-		return 0;
-	case KEY_JSON:
-		args->json = true;
-		return 0;
-	case KEY_NO_REPORT:
-		args->no_report = true;
-		return 0;
-	case KEY_AUDIT:
-		args->audit = take_audit(state, arg);
-		return 0;
-	case KEY_STATUS:
-		args->status = args_pid(state, "--status", arg);
-		return 0;
-	case ARGP_KEY_ARG:
-		/* The program's options are its own. */
-		args->command = &state->argv[state->next - 1];
-		state->next = state->argc;
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.args_doc = "-- COMMAND [ARGUMENT...]\n--status=PID [--json]",
+	.check = check_args,
+	.usage = "-- COMMAND [ARGUMENT...]\n--status=PID [--json]",
 	.doc = "Run a program unchanged, and guard its RDMA registrations against silent "
 	       "corruption.\vAll words after COMMAND are the program's. mrguard-run(1) "
 	       "describes the variables of the environment.",
@@ -303,7 +238,7 @@ int cmd_run(int argc, char **argv)
 	const char *why;
 	int status;
 
-	if (args_parse(&argp, argc, argv, ARGP_IN_ORDER, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_CANNOT_RUN;
 	if (args.status)
 		return run_status(args.status, args.json);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard selftest: real bytes through a real device, every one compared. */
-#include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/args.h"
-#include "tools/buffer_args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "tools/selftest.h"
@@ -17,101 +15,49 @@
 #define MAX_BLOCKS (1 << 20)
 #define BAR_WIDTH 40
 
-enum {
-	KEY_DEVICE = 0x100,
-	KEY_BUFFER,
-	KEY_IOVA,
-	KEY_RAW,
-	KEY_STRATEGY,
-	KEY_MAX_PAGE_SHIFT,
-	KEY_NO_MODULE,
-	KEY_BLOCKS,
-	KEY_BLOCK_SIZE,
-};
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "What is tested:", 1 },
-	{ "device", KEY_DEVICE, "DEVICE", 0, "RDMA device, such as mlx5_0", 0 },
-	{ "buffer", KEY_BUFFER, "KIND:SPEC", 0,
+#define AT(field) ARGS_AT(struct selftest_args, field)
+static const struct args_option options[] = {
+	{ .help = "What is tested:" },
+	{ "device", "DEVICE", "RDMA device, such as mlx5_0", ARGS_TEXT, AT(device) },
+	{ "buffer", "KIND:SPEC",
 	  "host:SIZE, cuda:SIZE (GPU memory), udmabuf:SIZE, fd:NUMBER (a DMA-BUF "
 	  "that is open in this process), or simgpu:SPEC on the test ground",
-	  0 },
-	{ "iova", KEY_IOVA, "ADDR", 0,
-	  "Where to register a DMA-BUF (default: where the CPU sees it)", 0 },
-	{ NULL, 0, NULL, 0, "How it is registered:", 2 },
-	{ "raw", KEY_RAW, NULL, 0, "By plain verbs, not by mrguard", 0 },
-	{ "strategy", KEY_STRATEGY, "WHICH", 0, "auto (default), split or rebase", 0 },
-	{ "max-page-shift", KEY_MAX_PAGE_SHIFT, "N", 0,
-	  "Largest page that the device takes, 12 to 63, if it is known", 0 },
-	{ "no-module", KEY_NO_MODULE, NULL, 0, "Do without the kernel module", 0 },
-	{ NULL, 0, NULL, 0, "How much is looked at:", 3 },
-	{ "blocks", KEY_BLOCKS, "N", 0, "Scattered blocks (1152)", 0 },
-	{ "block-size", KEY_BLOCK_SIZE, "N", 0, "Bytes of each (64K)", 0 },
+	  ARGS_TEXT, AT(buffer) },
+	{ "iova", "ADDR", "Where to register a DMA-BUF (default: where the CPU sees it)",
+	  ARGS_NUMBER, AT(iova) },
+	{ .help = "How it is registered:" },
+	{ "raw", NULL, "By plain verbs, not by mrguard", ARGS_FLAG, AT(raw) },
+	{ "strategy", "WHICH", "auto (default), split or rebase", ARGS_WORD, AT(reg.strategy),
+	  .words = args_strategies },
+	{ "max-page-shift", "N", "Largest page that the device takes, 12 to 63, if it is known",
+	  ARGS_NUMBER, AT(open.max_page_shift), .min = MRG_MIN_PAGE_SHIFT,
+	  .max = MRG_MAX_PAGE_SHIFT },
+	{ "no-module", NULL, "Do without the kernel module", ARGS_BIT, AT(open.flags),
+	  .min = MRG_OPEN_NO_MODULE },
+	{ .help = "How much is looked at:" },
+	{ "blocks", "N", "Scattered blocks (1152)", ARGS_NUMBER, AT(blocks), .min = 1,
+	  .max = MAX_BLOCKS },
+	{ "block-size", "N", "Bytes of each (64K)", ARGS_NUMBER, AT(block_size), .min = 8,
+	  .max = 1 << 30 },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
 	{ 0 },
 };
 
-static void check_args(struct argp_state *state)
+static void check_args(const struct argp_state *state, const void *filled)
 {
-	const struct selftest_args *args = state->input;
+	const struct selftest_args *args = filled;
 
 	if (!args->device || !args->buffer)
 		argp_error(state, "--device and --buffer are needed.");
-	if (args->iova &&
-	    (!strncmp(args->buffer, "host:", 5) || !strncmp(args->buffer, "cuda:", 5)))
+	else if (args->iova &&
+		 (!strncmp(args->buffer, "host:", 5) || !strncmp(args->buffer, "cuda:", 5)))
 		argp_error(state, "--iova is for DMA-BUFs: host and cuda memory have an address.");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct selftest_args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->output;
-		return 0;
-	case KEY_DEVICE:
-		args->device = arg;
-		return 0;
-	case KEY_BUFFER:
-		args->buffer = arg;
-		return 0;
-	case KEY_IOVA:
-		args->iova = args_size(state, "--iova", arg);
-		return 0;
-	case KEY_RAW:
-		args->raw = true;
-		return 0;
-	case KEY_STRATEGY:
-		args->reg.strategy = args_strategy(state, arg);
-		return 0;
-	case KEY_MAX_PAGE_SHIFT:
-		args->open.max_page_shift = (uint32_t)args_between(
-			state, "--max-page-shift", arg, MRG_MIN_PAGE_SHIFT, MRG_MAX_PAGE_SHIFT);
-		return 0;
-	case KEY_NO_MODULE:
-		args->open.flags |= MRG_OPEN_NO_MODULE;
-		return 0;
-	case KEY_BLOCKS:
-		args->blocks = args_between(state, "--blocks", arg, 1, MAX_BLOCKS);
-		return 0;
-	case KEY_BLOCK_SIZE:
-		args->block_size = args_between(state, "--block-size", arg, 8, 1 << 30);
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
-	.args_doc = "--device DEVICE --buffer KIND:SPEC",
+	.check = check_args,
+	.usage = "--device DEVICE --buffer KIND:SPEC",
 	.doc = "Register a buffer, move blocks through the RDMA device into it and "
 	       "out of it, and compare every byte."
 	       "\v"
@@ -184,7 +130,7 @@ int cmd_selftest(int argc, char **argv)
 	struct ibv_context *verbs;
 	int status;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
 	verbs = rc_device_open(args.device);
 	if (!verbs) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard serve: a file or plain memory, for `mrguard copy' and `bench'. */
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,8 +11,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "tools/args.h"
-#include "tools/buffer_args.h"
 #include "tools/commands.h"
 #include "tools/fabric.h"
 #include "tools/fail.h"
@@ -22,26 +19,6 @@
 #include "tools/term.h"
 
 #define ACCEPT_MS 500
-
-enum {
-	KEY_LISTEN = 0x100,
-	KEY_PORT,
-	KEY_MEMORY,
-	KEY_WRITABLE,
-	KEY_ONCE,
-};
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "What is served:", 1 },
-	{ "memory", KEY_MEMORY, "SIZE", 0, "Memory of zeros in place of a file", 0 },
-	{ "writable", KEY_WRITABLE, NULL, 0,
-	  "Clients may write; a file is replaced when one has finished", 0 },
-	{ NULL, 0, NULL, 0, "To whom:", 2 },
-	{ "listen", KEY_LISTEN, "ADDRESS", 0, "Where clients come in (all addresses)", 0 },
-	{ "port", KEY_PORT, "PORT", 0, "TCP port (" FABRIC_PORT "), 0 = any free one", 0 },
-	{ "once", KEY_ONCE, NULL, 0, "End when the first client has gone", 0 },
-	{ 0 },
-};
 
 struct serve_args {
 	struct fabric_args fabric;
@@ -53,9 +30,24 @@ struct serve_args {
 	bool once;
 };
 
-static void check_args(struct argp_state *state)
+#define AT(field) ARGS_AT(struct serve_args, field)
+static const struct args_option options[] = {
+	{ .value = "file", .kind = ARGS_TEXT, AT(file) },
+	{ .help = "What is served:" },
+	{ "memory", "SIZE", "Memory of zeros in place of a file", ARGS_NUMBER, AT(memory) },
+	{ "writable", NULL, "Clients may write; a file is replaced when one has finished",
+	  ARGS_FLAG, AT(writable) },
+	{ .help = "To whom:" },
+	{ "listen", "ADDRESS", "Where clients come in (all addresses)", ARGS_TEXT, AT(listen) },
+	{ "port", "PORT", "TCP port (" FABRIC_PORT "), 0 = any free one", ARGS_TEXT, AT(port) },
+	{ "once", NULL, "End when the first client has gone", ARGS_FLAG, AT(once) },
+	{ .kind = ARGS_GROUP, .group = fabric_options, AT(fabric) },
+	{ 0 },
+};
+
+static void check_args(const struct argp_state *state, const void *filled)
 {
-	const struct serve_args *args = state->input;
+	const struct serve_args *args = filled;
 
 	if (args->file && args->memory)
 		argp_error(state, "--memory and the file \"%s\" exclude each other.", args->file);
@@ -63,55 +55,16 @@ static void check_args(struct argp_state *state)
 		argp_error(state, "A FILE or --memory is needed.");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct serve_args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->fabric;
-		return 0;
-	case KEY_LISTEN:
-		args->listen = arg;
-		return 0;
-	case KEY_PORT:
-		args->port = arg;
-		return 0;
-	case KEY_MEMORY:
-		args->memory = args_size(state, "--memory", arg);
-		return 0;
-	case KEY_WRITABLE:
-		args->writable = true;
-		return 0;
-	case KEY_ONCE:
-		args->once = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (args->file)
-			argp_error(state, "The file \"%s\" is one too many.", arg);
-		args->file = arg;
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = { { &fabric_argp, 0, NULL, 0 }, { 0 } };
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.args_doc = "FILE\n--memory=SIZE",
+	.check = check_args,
+	.usage = "FILE\n--memory=SIZE",
 	.doc = "Serve a file or memory over RDMA, for `mrguard copy' and `mrguard "
 	       "bench'."
 	       "\v"
 	       "Whoever reaches the port can read what is served, and with --writable "
 	       "write it: there is no password and no encryption.  See "
 	       "mrguard-serve(1).",
-	.children = children,
 };
 
 /* ---- the file ---- */
@@ -361,7 +314,7 @@ int cmd_serve(int argc, char **argv)
 	struct server s = { .lock = PTHREAD_MUTEX_INITIALIZER };
 	int ret;
 
-	if (args_parse(&argp, argc, argv, 0, &s.args))
+	if (args_parse(&command, argc, argv, &s.args))
 		return EXIT_FAILED;
 	ret = set_up(&s);
 	if (!ret) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard show: what a buffer's descriptor says. */
-#include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,47 +18,23 @@
 #define SCHEMA "mrguard.show/1"
 #define FEW_PIECES 16
 
-enum { KEY_ALL = 0x100 };
-
-static const struct argp_option options[] = {
-	{ "all", KEY_ALL, NULL, 0, "List each MR, however many there are", ARGS_OUTPUT },
-	{ 0 },
-};
-
 struct show_args {
 	const char *file;
 	bool all;
 	struct output_args output;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct show_args *args = state->input;
+#define AT(field) ARGS_AT(struct show_args, field)
+static const struct args_option options[] = {
+	{ .value = "file", .kind = ARGS_TEXT, AT(file) },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ "all", NULL, "List each MR, however many there are", ARGS_FLAG, AT(all) },
+	{ 0 },
+};
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->output;
-		return 0;
-	case KEY_ALL:
-		args->all = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (args->file)
-			argp_error(state, "The file \"%s\" is one too many.", arg);
-		args->file = arg;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
-	.args_doc = "[FILE]",
+	.usage = "[FILE]",
 	.doc = "Say what a buffer's descriptor in FILE, or on standard input, tells a peer.",
 };
 
@@ -300,7 +275,7 @@ int cmd_show(int argc, char **argv)
 	struct mrg_error error;
 	int ret;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
 	ret = read_descriptor(args.file, &desc, &error);
 	if (ret) {

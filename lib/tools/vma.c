@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard vma: which VMAs a process holds, and when they run out. */
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,43 +15,8 @@
 #include "tools/module.h"
 #include "tools/vma_output.h"
 
-enum {
-	KEY_WATCH = 0x100,
-	KEY_SAMPLES,
-	KEY_OVER,
-	KEY_MAPS,
-	KEY_SMAPS,
-	KEY_LIMIT,
-	KEY_TOP,
-	KEY_NO_SMAPS,
-	KEY_PROMETHEUS,
-};
-
-static const struct argp_option options[] = {
-	{ NULL, 0, NULL, 0, "Over time:", 1 },
-	{ "watch", KEY_WATCH, "SECONDS", OPTION_ARG_OPTIONAL,
-	  "Show the count as a running graph, one sample every SECONDS (2); "
-	  "with --json one object a sample",
-	  0 },
-	{ "samples", KEY_SAMPLES, "N", 0, "With --watch: end after N samples", 0 },
-	{ "over", KEY_OVER, "SECONDS", 0,
-	  "Watch for so long first, so that rate and time left are known", 0 },
-	{ NULL, 0, NULL, 0, "From files:", 2 },
-	{ "from-maps", KEY_MAPS, "FILE", 0, "A copy of /proc/PID/maps", 0 },
-	{ "smaps", KEY_SMAPS, "FILE", 0,
-	  "A copy of /proc/PID/smaps; holds all that maps holds, and the flags", 0 },
-	{ "limit", KEY_LIMIT, "N", 0, "vm.max_map_count where the files come from", 0 },
-	{ NULL, 0, NULL, 0, "How much:", 3 },
-	{ "no-smaps", KEY_NO_SMAPS, NULL, 0, "Read maps alone: faster, but flags are not seen", 0 },
-	{ "top", KEY_TOP, "N", 0, "List N families and kinds (16)", 0 },
-	{ "prometheus", KEY_PROMETHEUS, NULL, 0, "Print gauges in Prometheus' text format",
-	  ARGS_OUTPUT },
-	{ 0 },
-};
-
 struct vma_args {
 	struct mrg_vma_opts opts;
-	bool has_process;
 	bool watches;
 	double interval;
 	double over;
@@ -61,23 +25,41 @@ struct vma_args {
 	struct output_args output;
 };
 
-static void parse_process(struct argp_state *state, const char *arg)
-{
-	struct vma_args *args = state->input;
+#define AT(field) ARGS_AT(struct vma_args, field)
+static const struct args_option options[] = {
+	{ .value = "process", .kind = ARGS_PROCESS, AT(opts.pid) },
+	{ .help = "Over time:" },
+	{ "watch", "SECONDS",
+	  "Show the count as a running graph, one sample every SECONDS (2); "
+	  "with --json one object a sample",
+	  ARGS_SECONDS, AT(interval), .given = offsetof(struct vma_args, watches),
+	  .optional = true },
+	{ "samples", "N", "With --watch: end after N samples", ARGS_NUMBER, AT(samples), .min = 1 },
+	{ "over", "SECONDS", "Watch for so long first, so that rate and time left are known",
+	  ARGS_SECONDS, AT(over) },
+	{ .help = "From files:" },
+	{ "from-maps", "FILE", "A copy of /proc/PID/maps", ARGS_TEXT, AT(opts.maps) },
+	{ "smaps", "FILE", "A copy of /proc/PID/smaps; holds all that maps holds, and the flags",
+	  ARGS_TEXT, AT(opts.smaps) },
+	{ "limit", "N", "vm.max_map_count where the files come from", ARGS_NUMBER, AT(opts.limit),
+	  .min = 1 },
+	{ .help = "How much:" },
+	{ "no-smaps", NULL, "Read maps alone: faster, but flags are not seen", ARGS_BIT,
+	  AT(opts.flags), .min = MRG_VMA_NO_SMAPS },
+	{ "top", "N", "List N families and kinds (16)", ARGS_NUMBER, AT(opts.top), .min = 1,
+	  .max = 1000 },
+	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
+	{ "prometheus", NULL, "Print gauges in Prometheus' text format", ARGS_FLAG,
+	  AT(prometheus) },
+	{ 0 },
+};
 
-	if (args->has_process)
-		argp_error(state, "The process \"%s\" is one too many.", arg);
-	args->has_process = true;
-	if (strcmp(arg, "self"))
-		args->opts.pid = args_pid(state, "argument", arg);
-}
-
-static void check_args(struct argp_state *state)
+static void check_args(const struct argp_state *state, const void *filled)
 {
-	const struct vma_args *args = state->input;
+	const struct vma_args *args = filled;
 	bool files = args->opts.maps || args->opts.smaps;
 
-	if (files == args->has_process)
+	if (files == !!args->opts.pid)
 		argp_error(state, "Either a process or files are needed.");
 	if (files && (args->watches || args->over > 0))
 		argp_error(state, "Files do not change: they take neither --watch nor --over.");
@@ -89,61 +71,10 @@ static void check_args(struct argp_state *state)
 		argp_error(state, "--samples needs --watch.");
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct vma_args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->output;
-		return 0;
-	case KEY_WATCH:
-		args->watches = true;
-		if (arg)
-			args->interval = args_seconds(state, "--watch", arg, 0.05, 86400);
-		return 0;
-	case KEY_SAMPLES:
-		args->samples = args_between(state, "--samples", arg, 1, UINT64_MAX);
-		return 0;
-	case KEY_OVER:
-		args->over = args_seconds(state, "--over", arg, 0.05, 86400);
-		return 0;
-	case KEY_MAPS:
-		args->opts.maps = arg;
-		return 0;
-	case KEY_SMAPS:
-		args->opts.smaps = arg;
-		return 0;
-	case KEY_LIMIT:
-		args->opts.limit = args_between(state, "--limit", arg, 1, UINT64_MAX);
-		return 0;
-	case KEY_TOP:
-		args->opts.top = args_between(state, "--top", arg, 1, 1000);
-		return 0;
-	case KEY_NO_SMAPS:
-		args->opts.flags |= MRG_VMA_NO_SMAPS;
-		return 0;
-	case KEY_PROMETHEUS:
-		args->prometheus = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		parse_process(state, arg);
-		return 0;
-	case ARGP_KEY_END:
-		check_args(state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = { { &output_argp, 0, NULL, 0 }, { 0 } };
-
-static const struct argp argp = {
+static const struct args_command command = {
 	.options = options,
-	.parser = parse_option,
-	.children = children,
-	.args_doc = "PID|self\n--smaps FILE\n--from-maps FILE",
+	.check = check_args,
+	.usage = "PID|self\n--smaps FILE\n--from-maps FILE",
 	.doc = "Count a process's VMAs against vm.max_map_count, by exact size and "
 	       "kind, and tell which pieces merge again and which never will."
 	       "\v"
@@ -280,7 +211,7 @@ int cmd_vma(int argc, char **argv)
 	struct term term;
 	int ret;
 
-	if (args_parse(&argp, argc, argv, 0, &args))
+	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
 	term_init(&term, stdout, args.output.colour);
 	name_source(&args, &output);
