@@ -27,10 +27,9 @@ static void conclude(struct guard_finding *finding, enum mrg_verdict verdict,
 }
 
 /* Decides from the request and the walk alone, where these are enough. */
-static bool decide_at_once(const struct guard_process *p, const struct guard_request *req,
+static bool decide_at_once(enum mrg_walk walk, const struct guard_request *req,
 			   struct guard_finding *finding)
 {
-	enum mrg_walk walk = p->ctx->dev_info.walk;
 	uint64_t last = req->iova + req->length - 1;
 
 	if (!req->length || last < req->iova)
@@ -249,7 +248,7 @@ void guard_judge(struct guard_process *p, const struct guard_request *req,
 	finding->cap_would_help = false;
 	finding->reason[0] = '\0';
 	finding->path = path_of(p, req);
-	if (decide_at_once(p, req, finding))
+	if (decide_at_once(p->ctx->dev_info.walk, req, finding))
 		return;
 	conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_NOT_JUDGED);
 	if (!guard_enter(&cancel))
@@ -261,6 +260,16 @@ void guard_judge(struct guard_process *p, const struct guard_request *req,
 	else
 		judge_memory(p, req, finding);
 	guard_leave(cancel);
+}
+
+void guard_judge_bare(const struct guard_request *req, struct guard_finding *finding)
+{
+	finding->page_shift = 0;
+	finding->cap_would_help = false;
+	finding->reason[0] = '\0';
+	finding->path = req->fd >= 0 ? GUARD_DMABUF : GUARD_HOST_OR_PEERMEM;
+	if (!decide_at_once(MRG_WALK_UNKNOWN, req, finding))
+		conclude(finding, MRG_VERDICT_UNKNOWN, GUARD_NOT_JUDGED);
 }
 
 void guard_explain(struct guard_process *p, const struct guard_request *req, int error,

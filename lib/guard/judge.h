@@ -18,6 +18,10 @@ void guard_judge(struct guard_process *p, const struct guard_request *req,
 /** guard_judge_cap() - whether the kernel's cap holds for the request, now */
 bool guard_judge_cap(struct guard_process *p, const struct guard_request *req);
 
+/** guard_judge_bare() - the same while there is no guard: from the request alone.
+ *  Takes no lock, no allocation and no system call. */
+void guard_judge_bare(const struct guard_request *req, struct guard_finding *finding);
+
 /**
  * guard_explain() - why verbs refused it
  * @error: errno of verbs

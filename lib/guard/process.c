@@ -12,32 +12,60 @@ __thread struct guard_thread guard_thread
 
 static struct guard_process process;
 
-enum stage { UNSTARTED, STARTING, READY, FAILED };
+enum stage { UNSTARTED, STARTING, READY };
 
 /*
  * The stage lies in a page that the kernel clears in a child (MADV_WIPEONFORK,
  * since 4.14): however the process forked, the child's guard is unstarted again.
+ * Where there is no such page, it is @spare, which says of which process it is.
  */
-static _Atomic(atomic_uint *) stage_page;
+static _Atomic(atomic_uint *) stage_place;
 
-static atomic_uint *make_stage(void)
+static struct {
+	atomic_uint stage;
+	atomic_int pid;
+} spare;
+
+static atomic_uint *map_stage(size_t page)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	atomic_uint *none = NULL, *made;
+	atomic_uint *made;
 
 	made = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (made == MAP_FAILED)
 		return NULL;
-	if (!madvise(made, page, MADV_WIPEONFORK) &&
-	    atomic_compare_exchange_strong(&stage_page, &none, made))
+	if (!madvise(made, page, MADV_WIPEONFORK))
 		return made;
 	munmap(made, page);
-	return none;
+	return NULL;
+}
+
+static void make_stage(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	atomic_uint *none = NULL, *made = map_stage(page);
+
+	if (!atomic_compare_exchange_strong(&stage_place, &none, made ? made : &spare.stage) &&
+	    made)
+		munmap(made, page);
+}
+
+static atomic_uint *find_stage(void)
+{
+	atomic_uint *stage = atomic_load_explicit(&stage_place, memory_order_acquire);
+	int pid, known;
+
+	if (stage != &spare.stage)
+		return stage;
+	pid = getpid();
+	known = atomic_load(&spare.pid);
+	if (known != pid && atomic_compare_exchange_strong(&spare.pid, &known, pid) && known)
+		atomic_store(stage, UNSTARTED);
+	return stage;
 }
 
 static unsigned int stage_now(void)
 {
-	atomic_uint *stage = atomic_load_explicit(&stage_page, memory_order_acquire);
+	atomic_uint *stage = find_stage();
 
 	return stage ? atomic_load_explicit(stage, memory_order_acquire) : UNSTARTED;
 }
@@ -49,20 +77,18 @@ struct guard_process *guard_process_ready(void)
 
 struct guard_process *guard_process_claim(void)
 {
-	atomic_uint *stage = atomic_load(&stage_page);
 	unsigned int unstarted = UNSTARTED;
 
-	if (!stage)
-		stage = make_stage();
-	if (!stage || !atomic_compare_exchange_strong(stage, &unstarted, STARTING))
+	if (!find_stage())
+		make_stage();
+	if (!atomic_compare_exchange_strong(find_stage(), &unstarted, STARTING))
 		return NULL;
 	return &process;
 }
 
 void guard_process_settle(bool made)
 {
-	atomic_store_explicit(atomic_load(&stage_page), made ? READY : FAILED,
-			      memory_order_release);
+	atomic_store_explicit(find_stage(), made ? READY : UNSTARTED, memory_order_release);
 }
 
 struct guard_process *guard_process_wait(void)

@@ -67,8 +67,8 @@ static inline void guard_leave(int cancel)
  *
  * errno may change.
  *
- * Return: NULL where it could not be made, and in a signal handler that
- * interrupted its making.
+ * Return: NULL where it could not be made, which the next call tries again, and in
+ * a signal handler that interrupted its making.
  */
 struct guard_process *guard_process_start(void);
 /** guard_process_ready() - the guard, or NULL where it is not made yet */
@@ -76,8 +76,10 @@ struct guard_process *guard_process_ready(void);
 
 /** guard_process_claim() - the guard, for the one thread that makes it; NULL for all others */
 struct guard_process *guard_process_claim(void);
-/** guard_process_settle() - the guard is made, or cannot be */
+/** guard_process_settle() - the guard is made, or could not be, and the next call tries again */
 void guard_process_settle(bool made);
+/** guard_process_bare() - what is known without a guard: the policy and standard error */
+void guard_process_bare(struct guard_process *p);
 /** guard_process_wait() - as guard_process_ready(), once the thread that makes it has settled */
 struct guard_process *guard_process_wait(void);
 

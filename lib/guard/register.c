@@ -15,6 +15,8 @@
 
 static const char risk_remedy[] =
 	"Register pieces that end at multiples of 2 GiB of the iova, or use mrg_reg_dmabuf(), or choose an iova that differs from the DMA address in bit 31, or run a kernel with commit 15fe76e23615.";
+static const char bare_remedy[] =
+	"The guard could not start, and tries again at the next registration; give the process memory and file descriptors.";
 static const char unknown_remedy[] =
 	"Load mrguard.ko and mrguard_walk.ko and let the process open /dev/mrguard, or register ranges that cross no multiple of 2 GiB of their iova.";
 
@@ -168,6 +170,28 @@ static bool allowed(struct guard_process *p, const struct guard_request *req,
 	return true;
 }
 
+/*
+ * The guard could not be made yet: memory or descriptors are short, or this is a
+ * signal handler that came while it was made.  Nothing is counted.
+ */
+static bool allowed_bare(const struct guard_request *req)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	struct guard_finding finding;
+	struct guard_process p;
+
+	guard_judge_bare(req, &finding);
+	if (finding.verdict != MRG_VERDICT_UNKNOWN)
+		return true;
+	guard_process_bare(&p);
+	if (p.policy.unknown == GUARD_REFUSE)
+		guard_message_finding(&p, "Refused", req, &finding, bare_remedy);
+	else if (!atomic_flag_test_and_set(&said))
+		guard_message_finding(&p, "Allowed", req, &finding, bare_remedy);
+	errno = EOPNOTSUPP;
+	return p.policy.unknown != GUARD_REFUSE;
+}
+
 static void fill_record(struct guard_process *p, const struct guard_request *req,
 			const struct guard_finding *finding, const struct ibv_mr *mr,
 			struct guard_record *record)
@@ -257,10 +281,8 @@ struct ibv_mr *guard_register(const struct guard_request *req)
 	if (is_inner(req))
 		return call_inner(req);
 	p = guard_process_start();
-	if (!p) {
-		errno = entry_errno;
-		return guard_real_register(req);
-	}
+	if (!p)
+		return allowed_bare(req) ? call_outer(req, entry_errno) : NULL;
 	count_call(p, req);
 	if (!register_allowed(p, req, entry_errno, &finding, &mr))
 		return NULL;
@@ -281,7 +303,7 @@ bool guard_rereg_allowed(const struct guard_request *req)
 
 	if (p)
 		count_call(p, req);
-	if (p && !allowed(p, req, &finding))
+	if (p ? !allowed(p, req, &finding) : !allowed_bare(req))
 		return false;
 	errno = entry_errno;
 	return true;

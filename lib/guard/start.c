@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes the guard of a process: reads the policy, opens a context, maps the state. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -44,6 +45,29 @@ static struct guard_state *map_state(void)
 	return NULL;
 }
 
+/* For a process that gets no memory file: the guard works, and no other process
+ * can read what it knows. */
+static struct guard_state spare;
+
+static struct guard_state *get_state(int *error)
+{
+	struct guard_state *state = map_state();
+
+	*error = state ? 0 : errno;
+	if (state)
+		return state;
+	/* A child has its parent's. */
+	if (atomic_load(&spare.mark))
+		memset((void *)&spare, 0, sizeof(spare));
+	return &spare;
+}
+
+static void drop_state(struct guard_state *state)
+{
+	if (state && state != &spare)
+		munmap(state, sizeof(*state));
+}
+
 static void read_name(char *name, size_t size)
 {
 	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
@@ -62,6 +86,12 @@ static bool peermem_loaded(void)
 	       !access("/sys/module/nv_peer_mem", F_OK) || !access("/sys/module/amdp2p", F_OK);
 }
 
+/* A module that could not be opened for want of something is tried again. */
+static bool passes(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
 static bool open_context(struct guard_process *p)
 {
 	const struct mrg_open_opts opts = { .size = sizeof(opts), .fork = MRG_FORK_NEVER };
@@ -71,7 +101,13 @@ static bool open_context(struct guard_process *p)
 	p->env.dereg = guard_real_dereg;
 	/* The guard itself sees to fork protection and the count of VMAs. */
 	p->env.guards_vmas = false;
-	return !region_open(&p->ctx, NULL, &opts, &p->env);
+	if (region_open(&p->ctx, NULL, &opts, &p->env))
+		return false;
+	if (!passes(p->ctx->dev_error))
+		return true;
+	mrg_close(p->ctx);
+	p->ctx = NULL;
+	return false;
 }
 
 static void fill_header(struct guard_process *p)
@@ -104,27 +140,40 @@ static void note_stderr(struct guard_process *p)
 
 static bool start(struct guard_process *p)
 {
-	struct mrg_ctx *inherited = p->ctx;
+	struct mrg_ctx *inherited = p->ctx ? p->ctx : p->inherited;
 	struct mrg_error error;
-	int wrong;
+	int wrong, hidden;
 
 	/* A child inherits its parent's mapping, which is shared with the parent. */
-	if (p->state)
-		munmap(p->state, sizeof(*p->state));
+	drop_state(p->state);
 	memset(p, 0, sizeof(*p));
 	p->inherited = inherited;
 	note_stderr(p);
 	wrong = guard_policy_read(&p->policy, &error);
-	p->state = map_state();
-	if (!p->state || !open_context(p))
+	if (!open_context(p))
 		return false;
+	p->state = get_state(&hidden);
 	region_headroom_init(&p->room, p->ctx->dev, VMA_FLOOR);
 	p->peermem = peermem_loaded();
 	fill_header(p);
 	if (wrong)
 		guard_message(p, "%s %s", error.cause, error.remedy);
+	if (hidden)
+		guard_message(
+			p,
+			"The guard gets no memory file (errno %d), so mrguard run --status shows nothing of process %d.",
+			hidden, (int)getpid());
 	guard_report_listen();
 	return true;
+}
+
+void guard_process_bare(struct guard_process *p)
+{
+	struct mrg_error error;
+
+	memset(p, 0, sizeof(*p));
+	note_stderr(p);
+	guard_policy_read(&p->policy, &error);
 }
 
 struct guard_process *guard_process_start(void)
