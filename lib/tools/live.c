@@ -47,8 +47,10 @@ static void find_rdma(struct live *live)
 	if (count < 0)
 		return;
 	for (ssize_t i = 0; i < count && !live->rdma[0]; i++)
-		if (devs[i].has_pci && same_function(&devs[i].pci, &live->importer))
+		if (devs[i].has_pci && same_function(&devs[i].pci, &live->importer)) {
 			memcpy(live->rdma, devs[i].name, sizeof(live->rdma));
+			live->pick = devs[i].pick;
+		}
 	free(devs);
 	if (live->rdma[0])
 		live->max_mr_size = query_max_mr_size(live->rdma);

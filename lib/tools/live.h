@@ -17,6 +17,7 @@ struct live {
 	struct live_buffer buffer;
 	struct mrg_pci_addr importer;
 	char rdma[64]; /* the RDMA device on it, "" where there is none */
+	enum mrg_pick pick; /* whose function picks that device's pages */
 	uint64_t max_mr_size; /* what that device reports, 0 if not known */
 	uint64_t iova;
 	uint64_t offset;

@@ -68,6 +68,10 @@ static const struct args_option options[] = {
 	  ARGS_BIT, AT(opts.flags), .min = MRG_PLAN_TRANSLATED },
 	{ "moves", NULL, "The MR may get other addresses: the exporter can move the memory",
 	  ARGS_BIT, AT(opts.flags), .min = MRG_PLAN_MOVES },
+	{ "cap", NULL,
+	  "The kernel is capped at pages of 2 GiB, by mrguard_cap (default with an "
+	  "importer and without --walker: if this one is, and its driver heeds it)",
+	  ARGS_BIT, AT(opts.flags), .min = MRG_PLAN_CAPPED },
 	{ .help = "What is wanted:" },
 	{ "strategy", "WHICH", "auto (default), split into several MRs, or rebase to another iova",
 	  ARGS_WORD, AT(opts.strategy), .words = args_strategies },
@@ -238,6 +242,9 @@ static const char *settle_walk(struct plan_args *args, const struct source *sour
 		return "as given";
 	if (source->is_live) {
 		args->opts.walk = module->info.walk;
+		if (module->info.cap == MRG_CAP_EFFECTIVE && !module->info.cap_uncapped &&
+		    source->live.pick == MRG_PICK_KERNEL)
+			args->opts.flags |= MRG_PLAN_CAPPED;
 	} else {
 		module_open(&here);
 		args->opts.walk = here.info.walk;
@@ -287,6 +294,7 @@ static bool ask_kernel(const struct source *source, const struct mrg_plan_opts *
 	uint32_t limit = single->page_shift ? single->page_shift : 63;
 	uint64_t bitmap = (UINT64_MAX >> (63 - limit)) & ~0xfffULL;
 	struct mrg_plan_opts own = *opts;
+	struct mrg_dev_info now;
 	struct mrg_plan *plan;
 
 	if (!source->is_live || !live->has_layout || !live->module.info.has_walk)
@@ -298,6 +306,12 @@ static bool ask_kernel(const struct source *source, const struct mrg_plan_opts *
 				  live->offset, live->length, bitmap, 0, NULL, 0,
 				  &answer->said) < 0)
 		return false;
+	if (mrg_dev_info(live->module.dev, &now))
+		return false;
+	answer->capped = now.cap == MRG_CAP_EFFECTIVE;
+	/* The walk module calls the kernel's pick, whatever the device's driver calls. */
+	own.flags &= ~MRG_PLAN_CAPPED;
+	own.flags |= answer->capped ? MRG_PLAN_CAPPED : 0;
 	own.walk = live->module.info.walk;
 	own.max_page_shift = limit;
 	own.max_mr_size = 0;

@@ -67,6 +67,7 @@ static json_t *json_kernel(const struct kernel_answer *kernel)
 	json_put(&out, "first_bad_offset", hex_or_null(bad, bad != MRG_NO_OFFSET));
 	json_put(&out, "endless", json_boolean(kernel->said.endless));
 	json_put(&out, "agrees", json_boolean(kernel->agrees));
+	json_put(&out, "capped", json_boolean(kernel->capped));
 	return out;
 }
 
@@ -84,5 +85,6 @@ int plan_print_json(const struct plan_report *report)
 	json_put(&out, "strategy", json_string(mrg_strategy_name(strategy)));
 	json_put(&out, "pieces", json_pieces(plan));
 	json_put(&out, "kernel", json_kernel(report->kernel));
+	json_put(&out, "capped", json_boolean(report->opts->flags & MRG_PLAN_CAPPED));
 	return json_print(out);
 }

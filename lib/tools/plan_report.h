@@ -13,6 +13,7 @@ struct kernel_answer {
 	enum mrg_walk walk;
 	struct mrg_kernel_blocks said;
 	struct mrg_outcome model; /* under the kernel's own walk */
+	bool capped; /* its pick, by mrguard_cap */
 	bool agrees;
 };
 

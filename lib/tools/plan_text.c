@@ -50,8 +50,8 @@ static void print_given(const struct term *term, const struct plan_report *repor
 		snprintf(page, sizeof(page), "up to 2^%u", opts->max_page_shift);
 	if (opts->max_mr_size)
 		snprintf(size, sizeof(size), ", MRs up to %s", term_size(opts->max_mr_size).text);
-	say(term, TERM_STRONG, "limits", "walk %s (%s), pages %s%s", mrg_walk_name(opts->walk),
-	    report->walk_source, page, size);
+	say(term, TERM_STRONG, "limits", "walk %s (%s)%s, pages %s%s", mrg_walk_name(opts->walk),
+	    report->walk_source, opts->flags & MRG_PLAN_CAPPED ? ", capped" : "", page, size);
 }
 
 static void print_wraps(const struct term *term, const struct mrg_outcome *single)
