@@ -10,6 +10,7 @@
 #   make install        DESTDIR, prefix; `make uninstall` takes it back
 #   make abi-baseline   records the public interface, see tests/abi
 #   make dkms-install   the module's source to /usr/src, for dkms
+#   make dkms-install-cap   the same for mrguard_cap: see mrguard-cap(8)
 #
 # V=1 shows commands; O=DIR builds elsewhere; SANITIZE=address,undefined;
 # WERROR=1.
@@ -102,7 +103,7 @@ command  := $(O)/mrguard
 guard    := $(O)/libmrguard-guard.so
 audit    := $(O)/libmrguard-audit.so
 
-.PHONY: all cross modules check check-full demo install uninstall dkms-install clean version-check unit bench \
+.PHONY: all cross modules check check-full demo install uninstall dkms-install dkms-install-cap clean version-check unit bench \
 	bench-programs guest corpus abi-baseline
 
 all: version-check $(archives) $(shlibs) $(command) $(guard) $(audit) $(pcs)
@@ -269,6 +270,7 @@ demo: FORCE
 FORCE:
 
 libraries := libmrguard libmrguard-transfer
+units     := mrguard-check@.service mrguard-cap.service
 # The command that `all' made looks for the libraries beside itself.
 $(O)/mrguard.installed: $(command) FORCE
 	$(link_command) $(if $(filter /usr/lib%,$(libdir)),,-Wl$(comma)-rpath$(comma)$(libdir))
@@ -287,7 +289,7 @@ install: all $(O)/mrguard.installed
 	$(INSTALL) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
 	$(INSTALL) -D -m 0644 udev/mrguard.rules $(DESTDIR)$(udevrulesdir)/90-mrguard.rules
 	$(INSTALL) -d $(DESTDIR)$(unitdir)
-	sed 's|@bindir@|$(bindir)|' udev/mrguard-check@.service > $(DESTDIR)$(unitdir)/mrguard-check@.service
+	for u in $(units); do sed 's|@bindir@|$(bindir)|' udev/$$u > $(DESTDIR)$(unitdir)/$$u || exit; done
 	for s in 1 3 4 5 7 8; do for m in lib/man/*.$$s; do \
 		[ -e "$$m" ] || continue; \
 		$(INSTALL) -D -m 0644 $$m $(DESTDIR)$(mandir)/man$$s/$$(basename $$m); done; done
@@ -299,7 +301,7 @@ uninstall:
 	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/$(notdir $(guard)) $(DESTDIR)$(libdir)/$(notdir $(audit)) \
 		$(addprefix $(DESTDIR)$(libdir)/pkgconfig/,$(notdir $(pcs)))
 	rm -rf $(DESTDIR)$(includedir)/mrguard
-	rm -f $(DESTDIR)$(udevrulesdir)/90-mrguard.rules $(DESTDIR)$(unitdir)/mrguard-check@.service
+	rm -f $(DESTDIR)$(udevrulesdir)/90-mrguard.rules $(units:%=$(DESTDIR)$(unitdir)/%)
 	for m in lib/man/*.[1-8]; do [ -e "$$m" ] || continue; \
 		rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$$(basename $$m); done
 
@@ -307,13 +309,23 @@ uninstall:
 abi-baseline:
 	$(Q)tests/abi/gate record
 
-# The module's source where `dkms add mrguard/$(VERSION)` finds it.
-dkms_dir = $(DESTDIR)$(srcdir_dkms)/mrguard-$(VERSION)
+# The modules' source where `dkms add NAME/$(VERSION)` finds it.  The cap is a
+# package of its own, by the same dkms.conf with other names.
+define install_source
+	$(INSTALL) -d $(1)/kmod/uapi
+	$(INSTALL) -m 0644 kmod/Kbuild kmod/Makefile kmod/*.[ch] $(1)/kmod/
+	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(1)/kmod/uapi/
+endef
+dkms_dir = $(DESTDIR)$(srcdir_dkms)/mrguard
 dkms-install: version-check
-	$(INSTALL) -d $(dkms_dir)/kmod/uapi
-	$(INSTALL) -m 0644 dkms.conf $(dkms_dir)/
-	$(INSTALL) -m 0644 kmod/Kbuild kmod/Makefile kmod/*.[ch] $(dkms_dir)/kmod/
-	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(dkms_dir)/kmod/uapi/
+	$(call install_source,$(dkms_dir)-$(VERSION))
+	$(INSTALL) -m 0644 dkms.conf $(dkms_dir)-$(VERSION)/
+
+cap_conf = sed -e '/^\#/{/SPDX/!d}' -e '/\[1\]=/d' -e 's/^PACKAGE_NAME=.*/PACKAGE_NAME="mrguard-cap"/' \
+	-e 's/^BUILT_MODULE_NAME\[0\]=.*/BUILT_MODULE_NAME[0]="mrguard_cap"/' -e 's/ dkms"$$/ cap"/' -e '/^$$/d'
+dkms-install-cap: version-check
+	$(call install_source,$(dkms_dir)-cap-$(VERSION))
+	$(cap_conf) dkms.conf > $(dkms_dir)-cap-$(VERSION)/dkms.conf
 
 clean:
 	rm -rf $(O)

@@ -17,6 +17,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
+#include <linux/timekeeping.h>
 
 #include "cap.h"
 #include "uapi/mrguard.h"
@@ -25,6 +26,10 @@
 #define BESIDE "ib_umem_get" /* is in the same module as PICK, in every kernel */
 
 static atomic64_t asked, capped, uncapped;
+
+static unsigned long long since;
+module_param(since, ullong, 0444);
+MODULE_PARM_DESC(since, "When it was loaded, in seconds since boot (told, not set)");
 
 /* The second argument: unsigned long pgsz_bitmap. */
 static unsigned long *bitmap_of(struct pt_regs *regs)
@@ -138,6 +143,7 @@ static int __init mrg_cap_init(void)
 
 	if (ret)
 		return ret;
+	since = ktime_get_boottime_seconds();
 	mutex_lock(&lock);
 	/* The notifier may have been quicker. */
 	ret = state == MRG_CAP_INFO_SET ? 0 : set();

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <mrguard/cap.h>
 #include <mrguard/host.h>
 
 #include "uapi/mrguard.h"
@@ -125,7 +126,7 @@ const char *mrg_cap_name(enum mrg_cap cap)
 		[MRG_CAP_OFF] = "off",
 		[MRG_CAP_WAITING] = "waiting",
 		[MRG_CAP_SET] = "set",
-		[MRG_CAP_EFFECTIVE] = "effective",
+		[MRG_CAP_EFFECTIVE] = "capped",
 		[MRG_CAP_NOT_EFFECTIVE] = "not effective",
 		[MRG_CAP_LOST] = "lost",
 	};
@@ -476,4 +477,18 @@ int mrg_dev_vma(struct mrg_dev *dev, pid_t pid, uint64_t start, uint64_t end,
 		.page_size = req.page_size,
 	};
 	return 0;
+}
+
+ssize_t mrg_dev_holders(struct mrg_dev *dev, uint32_t *pids, size_t cap)
+{
+	struct mrg_ioc_holders req = {
+		.size = sizeof(req),
+		.pids = (uintptr_t)pids,
+		.pids_cap = cap > UINT32_MAX ? UINT32_MAX : (uint32_t)cap,
+	};
+	int ret = dev_ioctl(dev, MRG_IOC_HOLDERS, &req);
+
+	if (ret == -ENOTTY)
+		return -EOPNOTSUPP;
+	return ret ? ret : (ssize_t)req.total;
 }

@@ -16,6 +16,7 @@ enum mrg_exit {
 };
 
 int cmd_bench(int argc, char **argv);
+int cmd_cap(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_copy(int argc, char **argv);
 int cmd_demo(int argc, char **argv);

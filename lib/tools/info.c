@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard info: what this host is, as far as registration is concerned. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
 #include "tools/args.h"
+#include "tools/cap.h"
 #include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/module.h"
@@ -74,24 +74,6 @@ static enum term_style walk_style(const struct module *module)
 	}
 }
 
-static const char *cap_meaning(enum mrg_cap cap)
-{
-	switch (cap) {
-	case MRG_CAP_WAITING:
-		return "mrguard_cap is loaded, and the RDMA core is not";
-	case MRG_CAP_SET:
-		return "nothing shows its effect without mrguard_walk (sudo modprobe mrguard_walk)";
-	case MRG_CAP_EFFECTIVE:
-		return "MRs registered since it was set get no page above 2 GiB";
-	case MRG_CAP_NOT_EFFECTIVE:
-		return "MRs still get pages above 2 GiB: see /sys/kernel/debug/kprobes/enabled";
-	case MRG_CAP_LOST:
-		return "the RDMA core was loaded again without it: see the kernel log";
-	default:
-		return "a state of a later module";
-	}
-}
-
 /* Nobody has to have it, so nothing is said where it is not loaded. */
 static void print_cap(const struct term *term, const struct mrg_dev_info *info)
 {
@@ -101,9 +83,7 @@ static void print_cap(const struct term *term, const struct mrg_dev_info *info)
 	term_print(term, info->cap == MRG_CAP_EFFECTIVE ? TERM_GOOD : TERM_WARN, "%s",
 		   mrg_cap_name(info->cap));
 	fprintf(term->out, ": %s\n", cap_meaning(info->cap));
-	fprintf(term->out,
-		"         %" PRIu64 " picks, %" PRIu64 " capped, %" PRIu64 " could not be capped\n",
-		info->cap_asked, info->cap_capped, info->cap_uncapped);
+	cap_print_counts(term, info);
 }
 
 static void print_module(const struct term *term, const struct module *module)

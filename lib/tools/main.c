@@ -36,6 +36,7 @@ static const struct command commands[] = {
 	{ "layout", cmd_layout, GROUP_BUFFER, "show the DMA addresses behind a DMA-BUF" },
 	{ "show", cmd_show, GROUP_BUFFER, "show what a buffer's descriptor tells a peer" },
 	{ "check", cmd_check, GROUP_HOST, "does this host corrupt data or run dry?" },
+	{ "cap", cmd_cap, GROUP_HOST, "cap this kernel's page for MRs, which cures every program" },
 	{ "info", cmd_info, GROUP_HOST, "module, kernel walk and RDMA devices" },
 	{ "gpu", cmd_gpu, GROUP_HOST, "GPUs, and what each can do for RDMA" },
 	{ "vma", cmd_vma, GROUP_HOST,

@@ -14,6 +14,20 @@ setup() {
 	[ -z "$output" ]
 }
 
+@test "systemd-analyze verify has nothing to say about the cap's unit" {
+	sed 's|@bindir@/mrguard|/bin/true|' "$top/udev/mrguard-cap.service" > "$BATS_TEST_TMPDIR/mrguard-cap.service"
+	run systemd-analyze verify --man=no "$BATS_TEST_TMPDIR/mrguard-cap.service"
+	[ "$status" -eq 0 ]
+	[ -z "$output" ]
+}
+
+@test "the cap's unit is wanted by the target that mrguard cap on --boot links it to" {
+	target=$(sed -n 's/^WantedBy=//p' "$top/udev/mrguard-cap.service")
+	[ -n "$target" ]
+	grep -q "/$target.wants\"" "$top/lib/tools/cap_boot.c"
+	grep -q "/$target.wants/\"" "$top/lib/host/cap.c"
+}
+
 @test "the unit's exposure is below 2.0" {
 	exposure=$(systemd-analyze security --offline=true "$unit" |
 		sed -n 's/.*exposure level for [^:]*: \([0-9.]*\).*/\1/p')

@@ -271,6 +271,7 @@ static struct simnic_mr *mr_new(struct ib_pd *pd, u64 length, u64 iova, int acce
 	mr->pd = pd;
 	mr->iova = iova;
 	mr->length = length;
+	mr->ib.length = length; /* the core fills it in for plain MRs alone */
 	mr->access = access;
 	refcount_set(&mr->refs, 1);
 	init_completion(&mr->idle);

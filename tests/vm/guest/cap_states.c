@@ -176,12 +176,12 @@ static void library_and_command_tell_the_same(void **state)
 	assert_int_equal(mrg_dev_open(&dev), 0);
 	assert_int_equal(mrg_dev_info(dev, &info), 0);
 	assert_int_equal(info.cap, MRG_CAP_EFFECTIVE);
-	assert_string_equal(mrg_cap_name(info.cap), "effective");
+	assert_string_equal(mrg_cap_name(info.cap), "capped");
 	assert_true(info.cap_asked >= info.cap_capped && info.cap_capped > 0);
 	mrg_dev_close(dev);
-	assert_int_equal(run("mrguard info | grep -q '^cap      effective: '"), 0);
-	assert_int_equal(
-		run("mrguard info --json | jq -e '.module.cap.state == \"effective\"' >&2"), 0);
+	assert_int_equal(run("mrguard info | grep -q '^cap      capped: '"), 0);
+	assert_int_equal(run("mrguard info --json | jq -e '.module.cap.state == \"capped\"' >&2"),
+			 0);
 }
 
 static void a_caller_of_0_1_0_gets_what_it_knows(void **state)

@@ -56,7 +56,7 @@ enum mrg_cap {
 	MRG_CAP_LOST,
 };
 
-/** mrg_cap_name() - "off", "effective", ...; "unknown" for a state of a later module */
+/** mrg_cap_name() - "off", "capped", ...; "unknown" for a state of a later module */
 MRG_API const char *mrg_cap_name(enum mrg_cap cap);
 
 /*
