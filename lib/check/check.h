@@ -72,6 +72,7 @@ struct check_ctx {
 
 /* One for each check, in a file of its name; the table of them is in check.c. */
 void check_walk(struct check_ctx *ctx);
+void check_cap(struct check_ctx *ctx); /* of "walk" */
 void check_vendor_stack(struct check_ctx *ctx);
 void check_page_size(struct check_ctx *ctx);
 void check_rdma_core(struct check_ctx *ctx);
@@ -118,7 +119,9 @@ bool check_kernel_at_least(const struct check_host *host, unsigned int a, unsign
 /* The value of CONFIG_@name: 'y', 'm', 'n', or 0 where the configuration was
  * not readable. */
 char check_config(struct check_ctx *ctx, const char *name);
-/* What the module says of itself: "version V abi N walk W". */
+/* Whether a module of ours is built for the kernel that runs. */
+bool check_module_is_installed(struct check_ctx *ctx, const char *name);
+/* What the module says of itself: "version V", "abi N", "walk W", "cap C", a line each. */
 ssize_t check_module_fact(struct check_ctx *ctx, char *buf, size_t cap);
 void check_read_facts(struct check_ctx *ctx);
 void check_free_facts(struct check_host *host);

@@ -32,8 +32,8 @@ static int ask_module(void *arg, char *buf, size_t cap)
 	rc = mrg_dev_info(dev, &info);
 	mrg_dev_close(dev);
 	if (!rc)
-		snprintf(buf, cap, "version %s\nabi %u\nwalk %s", info.version, info.abi,
-			 info.has_walk ? mrg_walk_name(info.walk) : "none");
+		snprintf(buf, cap, "version %s\nabi %u\nwalk %s\ncap %s", info.version, info.abi,
+			 info.has_walk ? mrg_walk_name(info.walk) : "none", mrg_cap_name(info.cap));
 	return rc;
 }
 

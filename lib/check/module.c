@@ -6,7 +6,7 @@
 #include "check/check.h"
 #include "uapi/mrguard.h"
 
-static bool installed(struct check_ctx *ctx, const char *release)
+bool check_module_is_installed(struct check_ctx *ctx, const char *name)
 {
 	static const char *const ends[] = { "ko", "ko.xz", "ko.zst", "ko.gz" };
 	static const char *const dirs[] = { "updates/dkms", "updates", "extra" };
@@ -14,8 +14,8 @@ static bool installed(struct check_ctx *ctx, const char *release)
 
 	for (size_t d = 0; d < sizeof(dirs) / sizeof(*dirs); d++)
 		for (size_t e = 0; e < sizeof(ends) / sizeof(*ends); e++) {
-			snprintf(path, sizeof(path), "/lib/modules/%.120s/%s/mrguard.%s", release,
-				 dirs[d], ends[e]);
+			snprintf(path, sizeof(path), "/lib/modules/%.120s/%s/%s.%s",
+				 ctx->host.release, dirs[d], name, ends[e]);
 			if (host_tree_exists(ctx->tree, path))
 				return true;
 		}
@@ -116,7 +116,7 @@ void check_module(struct check_ctx *ctx)
 			  "Run 'usermod -aG rdma USER'.", "/dev/mrguard: needs root or group rdma");
 	else if (n > 0 && sscanf(buf, "version %31s abi %u walk %31s", version, &abi, walk) == 3)
 		judge(ctx, version, abi, walk);
-	else if (installed(ctx, ctx->host.release))
+	else if (check_module_is_installed(ctx, "mrguard"))
 		not_loaded(ctx);
 	else if (ctx->host.modules_visible)
 		not_built(ctx);

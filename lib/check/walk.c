@@ -41,7 +41,7 @@ void check_walk(struct check_ctx *ctx)
 			 core);
 		check_add(
 			ctx, MRG_CHECK_WARN, "", meaning,
-			"Update to a kernel with commit 15fe76e23615, or register through libmrguard.",
+			"Update to a kernel with commit 15fe76e23615, run 'mrguard cap on', or register through libmrguard.",
 			"%s", evidence);
 		break;
 	default:
@@ -51,4 +51,5 @@ void check_walk(struct check_ctx *ctx)
 			"Load the module, as the line 'module' says, and check again.", "%s",
 			evidence);
 	}
+	check_cap(ctx);
 }
