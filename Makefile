@@ -57,6 +57,8 @@ endif
 core_pkgs     := libibverbs libnl-3.0 zlib
 transfer_pkgs := libibverbs libnl-3.0 libnl-route-3.0 liburcu-bp hiredis zlib
 tool_pkgs     := jansson libsystemd
+# The program that runs the kernel's code: what reads its files is linked to it alone.
+kernelcode_libs := -lelf -llzma -lzstd -lz
 # Asked at the first use, and once.
 once = $(eval $(1) := $(2))$($(1))
 lib_cflags  = $(call once,lib_cflags,$(shell $(PKG_CONFIG) --cflags $(transfer_pkgs)))
@@ -70,7 +72,7 @@ base_cflags = -std=gnu11 -D_GNU_SOURCE -DMRG_VERSION_STRING='"$(VERSION)"' \
 
 # Two libraries: libmrguard-transfer stands on libmrguard, never the reverse.
 # The ground's stateless files are in both.
-core_rooms     := base model host gpu check explain region share pool private
+core_rooms     := base model host walkfile gpu check explain region share pool private
 transfer_rooms := registry route directory transfer
 core_srcs      := $(wildcard $(core_rooms:%=lib/%/*.c))
 transfer_srcs  := $(wildcard $(transfer_rooms:%=lib/%/*.c))
@@ -81,6 +83,7 @@ tool_srcs  += lib/base/error.c
 # `mrguard run' prints the report of a process that runs.
 tool_srcs  += $(addprefix lib/guard/,mr_table.c names.c report.c sigsafe.c)
 guard_srcs := $(filter-out lib/guard/audit.c,$(wildcard lib/guard/*.c))
+kernelcode_srcs := $(wildcard lib/kernelcode/*.c)
 unit_srcs  := $(wildcard tests/unit/*.c)
 
 core_objs     := $(core_srcs:%.c=$(O)/%.o)
@@ -89,6 +92,7 @@ ground_objs   := $(ground_srcs:%.c=$(O)/%.o)
 lib_objs      := $(core_objs) $(transfer_objs)
 tool_objs  := $(tool_srcs:%.c=$(O)/%.o)
 guard_objs := $(guard_srcs:%.c=$(O)/%.o)
+kernelcode_objs := $(kernelcode_srcs:%.c=$(O)/%.o)
 unit_bins  := $(unit_srcs:tests/unit/%.c=$(O)/tests/unit/%)
 
 # All objects with their own names: for our tests and for the guard.
@@ -100,13 +104,14 @@ shlibs   := $(shlib) $(shlib_transfer)
 maps     := lib/libmrguard.map lib/libmrguard-transfer.map
 pcs      := $(O)/mrguard.pc $(O)/mrguard-transfer.pc
 command  := $(O)/mrguard
+kernelcode := $(O)/mrguard-kernelcode
 guard    := $(O)/libmrguard-guard.so
 audit    := $(O)/libmrguard-audit.so
 
 .PHONY: all cross modules check check-full demo install uninstall dkms-install dkms-install-cap clean version-check unit bench \
 	bench-programs guest corpus abi-baseline
 
-all: version-check $(archives) $(shlibs) $(command) $(guard) $(audit) $(pcs)
+all: version-check $(archives) $(shlibs) $(command) $(kernelcode) $(guard) $(audit) $(pcs)
 
 $(O)/%.o: %.c
 	$(call say,CC,$<)
@@ -166,6 +171,15 @@ link_command = $(CC) $(sanitize) $(CFLAGS) $(LDFLAGS) -o $@ $(tool_objs) -L$(O) 
 $(command): $(tool_objs) $(shlibs)
 	$(call say,LD,$@)
 	$(Q)$(link_command) -Wl,-rpath,'$$ORIGIN'
+
+# Without sanitizers, which see to faults and signals themselves.
+$(kernelcode_objs): sanitize :=
+$(kernelcode): $(kernelcode_objs)
+	$(call say,LD,$@)
+	$(Q)$(CC) -pie $(CFLAGS) $(LDFLAGS) -o $@ $^ $(kernelcode_libs)
+
+# Where the library looks for it last.
+$(O)/lib/walkfile/start.o: base_cflags += -DWALKFILE_LIBDIR='"$(libdir)"'
 
 # Preloaded into programs of any kind: it needs libc and nothing else.
 $(guard): $(guard_objs) $(internal) lib/guard/guard.map
@@ -283,6 +297,7 @@ install: all $(O)/mrguard.installed
 		ln -sf $$l.so.$(VERSION) $(DESTDIR)$(libdir)/$$l.so || exit; done
 	$(INSTALL) -m 0644 $(archives) $(DESTDIR)$(libdir)/
 	$(INSTALL) -m 0755 $(guard) $(audit) $(DESTDIR)$(libdir)/
+	$(INSTALL) -D -m 0755 $(kernelcode) $(DESTDIR)$(libdir)/mrguard/$(notdir $(kernelcode))
 	for pc in $(notdir $(pcs)); do $(pc_words) lib/$$pc.in > $(DESTDIR)$(libdir)/pkgconfig/$$pc || exit; done
 	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
 	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(DESTDIR)$(includedir)/mrguard/uapi.h
@@ -298,6 +313,8 @@ install: all $(O)/mrguard.installed
 uninstall:
 	for l in $(libraries); do cd $(DESTDIR)$(libdir) && \
 		rm -f $$l.a $$l.so $$l.so.$(SOMAJOR) $$l.so.$(VERSION) || exit; done
+	rm -f $(DESTDIR)$(libdir)/mrguard/$(notdir $(kernelcode))
+	rmdir $(DESTDIR)$(libdir)/mrguard 2>/dev/null || :
 	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/$(notdir $(guard)) $(DESTDIR)$(libdir)/$(notdir $(audit)) \
 		$(addprefix $(DESTDIR)$(libdir)/pkgconfig/,$(notdir $(pcs)))
 	rm -rf $(DESTDIR)$(includedir)/mrguard
@@ -330,4 +347,4 @@ dkms-install-cap: version-check
 clean:
 	rm -rf $(O)
 
--include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(guard_objs:.o=.d) $(unit_bins:=.d) $(bench_bins:=.d) $(guest_bins:=.d) $(fuzz_bins:=.d)
+-include $(lib_objs:.o=.d) $(tool_objs:.o=.d) $(kernelcode_objs:.o=.d) $(guard_objs:.o=.d) $(unit_bins:=.d) $(bench_bins:=.d) $(guest_bins:=.d) $(fuzz_bins:=.d)

@@ -11,6 +11,7 @@
 #include <mrguard/cap.h>
 #include <mrguard/host.h>
 
+#include "host/walk_bits.h"
 #include "uapi/mrguard.h"
 
 _Static_assert(sizeof(struct mrg_sg) == sizeof(struct mrg_ioc_run) &&
@@ -106,7 +107,7 @@ void mrg_dev_close(struct mrg_dev *dev)
 	free(dev);
 }
 
-static enum mrg_walk walk_of(uint32_t bits)
+enum mrg_walk host_walk_of_bits(uint32_t bits)
 {
 	if (!(bits & MRG_WALK_INFO_KNOWN))
 		return MRG_WALK_UNKNOWN;
@@ -146,7 +147,7 @@ int mrg_dev_info(struct mrg_dev *dev, struct mrg_dev_info *info)
 		.has_layout = got.features & MRG_FEATURE_LAYOUT,
 		.has_vma = got.features & MRG_FEATURE_VMA,
 		.has_walk = got.features & MRG_FEATURE_WALK,
-		.walk = walk_of(got.walk),
+		.walk = host_walk_of_bits(got.walk),
 		.cap = (enum mrg_cap)got.cap,
 		.cap_asked = got.cap_asked,
 		.cap_capped = got.cap_capped,

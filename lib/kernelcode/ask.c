@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "kernelcode/kernelcode.h"
+#include "uapi/mrguard.h"
 
 #define MAX_ENTRIES 4
 #define MAX_BLOCKS 8
@@ -168,7 +169,7 @@ static bool walk_fits(const void *code, struct kernelcode_why *why)
 	return true;
 }
 
-static bool ask(const void *code, struct kernelcode_walk *answer, struct kernelcode_why *why)
+static bool ask(const void *code, uint32_t *bits, struct kernelcode_why *why)
 {
 	/* The same lists as in kmod/walk.c, where the bits are explained. */
 	const struct entry neighbours[] = { { 2 * MIB, MIB }, { 3 * MIB, MIB } };
@@ -180,15 +181,15 @@ static bool ask(const void *code, struct kernelcode_walk *answer, struct kernelc
 		large[i] = (struct entry){ HIGH + i * 2 * GIB, 2 * GIB };
 	if (!walk(code, neighbours, 2, 21, 2, &w, why))
 		return false;
-	answer->crosses = w.count == 1;
+	*bits = MRG_WALK_INFO_KNOWN | (w.count == 1 ? MRG_WALK_INFO_CROSSES : 0);
 	if (!walk(code, large, MAX_ENTRIES, 32, 2, &w, why))
 		return false;
-	answer->offset32 = w.count == 2 && w.blocks[1] == HIGH;
+	*bits |= w.count == 2 && w.blocks[1] == HIGH ? MRG_WALK_INFO_OFFSET32 : 0;
 	if (!walk(code, long_one, 1, 31, 3, &w, why))
 		return false;
-	answer->narrow = w.count == 3;
+	*bits |= w.count == 3 ? MRG_WALK_INFO_NARROW : 0;
 	/* Drivers count down this field around the call. */
-	answer->unbounded = layout->iter_numblocks == KERNELCODE_NONE;
+	*bits |= layout->iter_numblocks == KERNELCODE_NONE ? MRG_WALK_INFO_UNBOUNDED : 0;
 	return true;
 }
 
@@ -208,7 +209,7 @@ bool kernelcode_ask_prepare(void)
 }
 
 bool kernelcode_ask_walk(const void *code, const struct kernelcode_layout *layouts, size_t count,
-			 struct kernelcode_layout *chosen, struct kernelcode_walk *answer,
+			 struct kernelcode_layout *chosen, uint32_t *bits,
 			 struct kernelcode_why *why)
 {
 	struct kernelcode_why first = { "" };
@@ -217,7 +218,7 @@ bool kernelcode_ask_walk(const void *code, const struct kernelcode_layout *layou
 		layout = &layouts[i];
 		if (walk_layout_fits(layout) && walk_fits(code, why)) {
 			*chosen = *layout;
-			return ask(code, answer, why);
+			return ask(code, bits, why);
 		}
 		if (!first.text[0])
 			first = *why;

@@ -113,17 +113,14 @@ size_t kernelcode_layouts(const void *btf, size_t btf_size, const void *base, si
 
 /* ---- ask.c ---- */
 
-struct kernelcode_walk {
-	bool crosses, offset32, narrow, unbounded;
-};
-
 /* Room for the lists, to be had before nothing can be. */
 bool kernelcode_ask_prepare(void);
 /* The one function of the kernel's that may be called; the rest is a trap. */
 void *kernelcode_sg_next(void *sg);
-/* Both find out which layout fits, and leave it in @layout.  false: @why. */
+/* Both find out which layout fits, and leave it in @layout.  false: @why.
+ * @bits: MRG_WALK_INFO_* */
 bool kernelcode_ask_walk(const void *code, const struct kernelcode_layout *layouts, size_t count,
-			 struct kernelcode_layout *layout, struct kernelcode_walk *walk,
+			 struct kernelcode_layout *layout, uint32_t *bits,
 			 struct kernelcode_why *why);
 /* log2 of the page that it picks for 8 GiB without a break, at an iova like the address */
 bool kernelcode_ask_pick(const void *code, const struct kernelcode_layout *layouts, size_t count,

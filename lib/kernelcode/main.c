@@ -82,24 +82,16 @@ static void take(struct kernelcode_file *file, int which, struct taken *taken)
 	taken->code = kernelcode_place(&taken->function, &taken->why);
 }
 
-/* The order of enum mrg_walk's names is explained in lib/host/dev.c. */
-static void say_walk(const struct kernelcode_walk *w)
-{
-	say("walk crosses %d offset32 %d narrow %d unbounded %d\n", w->crosses, w->offset32,
-	    w->narrow, w->unbounded);
-}
-
 static void run(struct taken *taken, const struct kernelcode_layout *layouts, size_t count)
 {
 	struct kernelcode_layout chosen;
-	struct kernelcode_walk walk;
-	uint32_t shift;
+	uint32_t bits, shift;
 
 	if (taken[WALK].code &&
-	    kernelcode_ask_walk(taken[WALK].code, layouts, count, &chosen, &walk,
+	    kernelcode_ask_walk(taken[WALK].code, layouts, count, &chosen, &bits,
 				&taken[WALK].why)) {
-		say_walk(&walk);
-		say("walk-layout %s\n", chosen.from_btf ? "btf" : "tried");
+		say("walk %#x\nwalk-layout %s\n", bits,
+		    chosen.from_btf ? "btf" : "tried");
 		taken[WALK].why.text[0] = 0;
 	}
 	if (taken[PICK].code &&
@@ -152,7 +144,7 @@ int main(int argc, char **argv)
 
 	if (!map_answer() || !kernelcode_confine() || (confined && !kernelcode_confine_reading()))
 		return EXIT_FAILURE;
-	say("mrguard-kernelcode 1\n");
+	say("mrguard-kernelcode " MRG_VERSION_STRING "\n");
 	data = kernelcode_read(STDIN_FILENO, &size, &why);
 	if (data)
 		answer_for(data, size, confined);
