@@ -202,6 +202,19 @@ $(O)/tests/unit/%: tests/unit/%.c $(internal)
 
 unit: $(unit_bins)
 
+# Made files for the program that asks the kernel's walk: tests/kernelcode/walk.c.
+made_walks := exact truncating unbounded per_entry narrow loops faults calls writes_list writes_iterator \
+	reads_canary static_call kasan alternative smashes_stack smashes_caller clobbers system_call leaves recurses
+made_dir   := $(O)/tests/kernelcode
+$(made_dir)/%.ko: tests/kernelcode/walk.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O1 -ffreestanding -fno-pic -fno-pie -fno-stack-protector \
+		-fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-asynchronous-unwind-tables \
+		-DWALK=$(patsubst unbounded,truncating -DOLD_ITERATOR,$*) -w -c -o $@ $<
+
+$(O)/tests/unit/walk_file: | $(kernelcode) $(made_walks:%=$(made_dir)/%.ko)
+
 # Figures with a bar, each a test as well.
 bench_bins := $(patsubst tests/bench/%.c,$(O)/tests/bench/%,$(wildcard tests/bench/*.c))
 

@@ -51,7 +51,8 @@ struct check_host {
 	bool modules_visible; /* /lib/modules of this kernel; not so in a container */
 	bool coherent; /* GPU memory is on the CPU's bus (GH200, GB200) */
 	enum check_walk walk;
-	bool walk_asked; /* the module asked ib_core; else the version decides */
+	const char *walk_asked; /* how ib_core was asked; NULL: the version decides */
+	char walk_why[200]; /* why its file was not, or did not tell; "" */
 	struct check_rdma *rdma;
 	size_t rdma_count;
 	struct check_pci *gpus;

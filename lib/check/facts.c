@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "walkfile/walkfile.h"
 
 static int ask_host(void *arg, char *buf, size_t cap)
 {
@@ -210,6 +211,44 @@ static enum check_walk walk_by_version(const struct check_host *h)
 	return check_kernel_at_least(h, 7, 1, 1) ? harmless : CHECK_WALK_UNKNOWN;
 }
 
+static void take_walk(struct check_host *h, const char *walk, const char *from)
+{
+	if (h->walk_asked || !strcmp(walk, "none") || !strcmp(walk, "unknown"))
+		return;
+	h->walk_asked = from;
+	h->walk = strncmp(walk, "truncating", 10) ? CHECK_WALK_EXACT : CHECK_WALK_AFFECTED;
+}
+
+static int ask_file(void *arg, char *buf, size_t cap)
+{
+	struct check_ctx *ctx = arg;
+	const struct walkfile_host host = { .root = "", .release = ctx->host.release };
+	struct mrg_walk_answer answer;
+	int n;
+
+	walkfile_ask_host(&host, &answer, buf + cap - WALKFILE_TEXT);
+	n = snprintf(buf, cap - WALKFILE_TEXT, "name %s\nfile %s\nwhy %s\n",
+		     mrg_walk_name(answer.walk), answer.file, answer.why);
+	memmove(buf + n, buf + cap - WALKFILE_TEXT, strlen(buf + cap - WALKFILE_TEXT) + 1);
+	return 0;
+}
+
+#define FILE_FACT (WALKFILE_TEXT + 1024)
+
+static void read_walk_of_file(struct check_ctx *ctx)
+{
+	struct check_host *h = &ctx->host;
+	char *text = malloc(FILE_FACT), walk[32];
+
+	ctx->lost |= !text;
+	if (text && host_tree_fact(ctx->tree, "walk", text, FILE_FACT, ask_file, ctx) > 0) {
+		if (walkfile_value(text, "name", walk, sizeof(walk)))
+			take_walk(h, walk, "by running the code in its file");
+		walkfile_value(text, "why", h->walk_why, sizeof(h->walk_why));
+	}
+	free(text);
+}
+
 static void read_walk(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
@@ -227,13 +266,12 @@ static void read_walk(struct check_ctx *ctx)
 	snprintf(path, sizeof(path), "/lib/modules/%s", h->release);
 	h->modules_visible = host_tree_exists(ctx->tree, path);
 	h->walk = walk_by_version(h);
-	if (check_module_fact(ctx, buf, sizeof(buf)) <= 0)
-		return;
-	if (sscanf(buf, "version %*s abi %*u walk %31s", walk) != 1 || !strcmp(walk, "none") ||
-	    !strcmp(walk, "unknown"))
-		return;
-	h->walk_asked = true;
-	h->walk = strncmp(walk, "truncating", 10) ? CHECK_WALK_EXACT : CHECK_WALK_AFFECTED;
+	if (check_module_fact(ctx, buf, sizeof(buf)) > 0 &&
+	    sscanf(buf, "version %*s abi %*u walk %31s", walk) == 1)
+		take_walk(h, walk, "by the mrguard module");
+	/* A record takes along what another host may ask again. */
+	if (!h->walk_asked || ctx->opts->dump)
+		read_walk_of_file(ctx);
 }
 
 static unsigned int read_hex(struct check_ctx *ctx, const char *dir, const char *file)

@@ -40,8 +40,12 @@ static bool wants_signature(struct check_ctx *ctx)
 	       !strstr(lockdown, "[none]");
 }
 
-static const char without[] =
-	"Without the module, DMA addresses and the kernel's walk are unknown, so plans use more MRs than may be needed.";
+static const char *without(const struct check_ctx *ctx)
+{
+	return ctx->host.walk_asked ?
+		       "Without the module, DMA addresses are unknown, so plans use more MRs than may be needed." :
+		       "Without the module, DMA addresses and the kernel's walk are unknown, so plans use more MRs than may be needed.";
+}
 
 static void not_built(struct check_ctx *ctx)
 {
@@ -61,7 +65,7 @@ static void not_built(struct check_ctx *ctx)
 			 "make dkms-install && dkms install mrguard/" MRG_VERSION_STRING
 			 "; then 'modprobe -a mrguard mrguard_walk'.",
 			 headers ? "" : "Run 'apt install linux-headers-$(uname -r)'.  ");
-	check_add(ctx, MRG_CHECK_WARN, "", without, remedy,
+	check_add(ctx, MRG_CHECK_WARN, "", without(ctx), remedy,
 		  "not built for %.120s; its headers are %s%s", release,
 		  headers ? "installed" : "missing", known ? "" : "; dkms does not know mrguard");
 }
@@ -122,7 +126,7 @@ void check_module(struct check_ctx *ctx)
 		not_built(ctx);
 	else
 		check_add(
-			ctx, MRG_CHECK_WARN, "", without,
+			ctx, MRG_CHECK_WARN, "", without(ctx),
 			"Load it on the host ('modprobe -a mrguard mrguard_walk'), and give a container /dev/mrguard.",
 			"no /dev/mrguard, and /lib/modules of this kernel is not visible (a container?)");
 }

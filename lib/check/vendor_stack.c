@@ -13,7 +13,7 @@ static void judge_vendor(struct check_ctx *ctx)
 	check_add(
 		ctx, h->walk_asked ? MRG_CHECK_OK : MRG_CHECK_WARN, "",
 		h->walk_asked ?
-			"The RDMA stack is a vendor's; the module asked it directly." :
+			"The RDMA stack is a vendor's; it was asked itself." :
 			"The RDMA stack is a vendor's: the kernel's version says nothing about its walk.",
 		h->walk_asked ?
 			"" :

@@ -4,15 +4,16 @@
 static void read_evidence(const struct check_host *h, char *text, size_t room)
 {
 	if (h->walk_asked)
-		snprintf(text, room, "%s (asked of ib_core by the mrguard module)",
-			 h->walk == CHECK_WALK_EXACT ? "exact" : "truncating");
+		snprintf(text, room, "%s (asked of ib_core %s)",
+			 h->walk == CHECK_WALK_EXACT ? "exact" : "truncating", h->walk_asked);
 	else
-		snprintf(text, room, "kernel %u.%u.%u (%s)%s", h->kernel[0], h->kernel[1],
+		snprintf(text, room, "kernel %u.%u.%u (%s)%s%s%s", h->kernel[0], h->kernel[1],
 			 h->kernel[2], h->kernel_from,
 			 !h->modules_visible ? ", its modules are not visible" :
 			 h->vendor_core	     ? ", vendor's ib_core" :
 			 !h->kernel_follows  ? ", whose number does not tell which fixes it has" :
-					       "");
+					       "",
+			 h->walk_why[0] ? "; " : "", h->walk_why);
 }
 
 void check_walk(struct check_ctx *ctx)

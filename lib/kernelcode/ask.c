@@ -11,7 +11,6 @@
 
 #define MAX_ENTRIES 4
 #define MAX_BLOCKS 8
-#define LAST 2 /* in page_link: the list ends here */
 #define SG_ROOM 64
 #define OBJECT_SIZE 512
 #define FILL 0x00
@@ -48,22 +47,14 @@ static uint64_t get(const uint8_t *at, uint32_t offset)
 	return value;
 }
 
-/* The kernel's function for lists without a chain. */
-void *kernelcode_sg_next(void *sg)
-{
-	uint64_t link;
-
-	memcpy(&link, sg, sizeof(link));
-	return link & LAST ? NULL : (uint8_t *)sg + layout->sg_size;
-}
-
 static void set_list(const struct entry *entries, size_t count)
 {
 	memset(arena, FILL, sizeof(*arena));
+	kernelcode_sg_size = layout->sg_size;
 	for (size_t i = 0; i < count; i++) {
-		uint8_t *sg = arena->list + i * layout->sg_size;
+		uint8_t *sg = arena->list + i * kernelcode_sg_size;
 
-		put(sg, 0, i + 1 == count ? LAST : 0, 8);
+		put(sg, 0, i + 1 == count ? KERNELCODE_SG_LAST : 0, 8);
 		put(sg, layout->sg_address, entries[i].address, 8);
 		put(sg, layout->sg_dma_length, entries[i].length, 4);
 	}
@@ -132,8 +123,8 @@ static bool walk(const void *code, const struct entry *entries, size_t count, ui
 			return false;
 		if (!more)
 			break;
-		out->blocks[out->count++] =
-			get(arena->object, layout->iter_address) & ~((1ULL << bit) - 1);
+		out->blocks[out->count++] = get(arena->object, layout->iter_address) &
+					    ~((1ULL << bit) - 1);
 	}
 	out->ended = !more;
 	return true;
@@ -146,7 +137,8 @@ static bool walks_right(const void *code, const struct entry *entries, size_t co
 
 	if (!walk(code, entries, count, bit, MAX_BLOCKS, &w, why))
 		return false;
-	return (w.ended && w.count == blocks && !memcmp(w.blocks, right, blocks * sizeof(*right))) ||
+	return (w.ended && w.count == blocks &&
+		!memcmp(w.blocks, right, blocks * sizeof(*right))) ||
 	       kernelcode_fails(why, "The function walks pages of 2^%u in no way that is known.",
 				bit);
 }

@@ -71,11 +71,10 @@ static bool allow(const int *calls, size_t count)
 bool kernelcode_confine_reading(void)
 {
 	static const int calls[] = {
-		SYS_read,	   SYS_mmap,	     SYS_munmap,     SYS_mremap,
-		SYS_brk,	   SYS_mprotect,     SYS_madvise,    SYS_memfd_create,
-		SYS_write,	   SYS_close,	     SYS_getrandom,  SYS_sigaltstack,
-		SYS_rt_sigaction,  SYS_rt_sigreturn, SYS_prctl,	     SYS_exit_group,
-		SYS_rt_sigprocmask, SYS_futex,	     SYS_ftruncate,
+		SYS_read,	SYS_mmap,	    SYS_munmap,	      SYS_mremap,	SYS_brk,
+		SYS_mprotect,	SYS_madvise,	    SYS_memfd_create, SYS_write,	SYS_close,
+		SYS_getrandom,	SYS_sigaltstack,    SYS_rt_sigaction, SYS_rt_sigreturn, SYS_prctl,
+		SYS_exit_group, SYS_rt_sigprocmask, SYS_futex,	      SYS_ftruncate,
 	};
 
 	return allow(calls, sizeof(calls) / sizeof(calls[0]));

@@ -48,7 +48,7 @@ struct kernelcode_why {
 };
 
 __attribute__((format(printf, 2, 3))) bool kernelcode_fails(struct kernelcode_why *why,
-							     const char *format, ...);
+							    const char *format, ...);
 
 /* ---- confine.c ---- */
 
@@ -77,6 +77,13 @@ bool kernelcode_take(struct kernelcode_file *file, const char *name,
 		     struct kernelcode_function *function, struct kernelcode_why *why);
 /* A section's bytes; NULL where there is none. */
 const void *kernelcode_section(struct kernelcode_file *file, const char *name, size_t *size);
+
+/* ---- sg.c ---- */
+
+#define KERNELCODE_SG_LAST 2 /* in page_link: the list ends here */
+extern uint32_t kernelcode_sg_size; /* of one entry */
+/* The one function of the kernel's that may be called; the rest is a trap. */
+void *kernelcode_sg_next(void *sg);
 
 /* ---- place.c and call.c ---- */
 
@@ -115,8 +122,6 @@ size_t kernelcode_layouts(const void *btf, size_t btf_size, const void *base, si
 
 /* Room for the lists, to be had before nothing can be. */
 bool kernelcode_ask_prepare(void);
-/* The one function of the kernel's that may be called; the rest is a trap. */
-void *kernelcode_sg_next(void *sg);
 /* Both find out which layout fits, and leave it in @layout.  false: @why.
  * @bits: MRG_WALK_INFO_* */
 bool kernelcode_ask_walk(const void *code, const struct kernelcode_layout *layouts, size_t count,

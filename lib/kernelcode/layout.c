@@ -30,8 +30,8 @@ static bool open_btf(struct btf *btf, const uint8_t *data, size_t size, const st
 	if (h.magic != BTF_MAGIC || h.version != BTF_VERSION || h.hdr_len > size)
 		return false;
 	size -= h.hdr_len;
-	if (h.type_off > size || h.type_len > size - h.type_off || h.str_off > size ||
-	    !h.str_len || h.str_len > size - h.str_off)
+	if (h.type_off > size || h.type_len > size - h.type_off || h.str_off > size || !h.str_len ||
+	    h.str_len > size - h.str_off)
 		return false;
 	btf->types = data + h.hdr_len + h.type_off;
 	btf->types_end = btf->types + h.type_len;

@@ -15,16 +15,6 @@
 static char *answer;
 static size_t used;
 
-bool kernelcode_fails(struct kernelcode_why *why, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why->text, sizeof(why->text), format, args);
-	va_end(args);
-	return false;
-}
-
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
 	va_list args;
@@ -87,16 +77,13 @@ static void run(struct taken *taken, const struct kernelcode_layout *layouts, si
 	struct kernelcode_layout chosen;
 	uint32_t bits, shift;
 
-	if (taken[WALK].code &&
-	    kernelcode_ask_walk(taken[WALK].code, layouts, count, &chosen, &bits,
-				&taken[WALK].why)) {
-		say("walk %#x\nwalk-layout %s\n", bits,
-		    chosen.from_btf ? "btf" : "tried");
+	if (taken[WALK].code && kernelcode_ask_walk(taken[WALK].code, layouts, count, &chosen,
+						    &bits, &taken[WALK].why)) {
+		say("walk %#x\nwalk-layout %s\n", bits, chosen.from_btf ? "btf" : "tried");
 		taken[WALK].why.text[0] = 0;
 	}
-	if (taken[PICK].code &&
-	    kernelcode_ask_pick(taken[PICK].code, layouts, count, &chosen, &shift,
-				&taken[PICK].why)) {
+	if (taken[PICK].code && kernelcode_ask_pick(taken[PICK].code, layouts, count, &chosen,
+						    &shift, &taken[PICK].why)) {
 		say("pick %u\npick-layout %s\n", shift, chosen.from_btf ? "btf" : "tried");
 		taken[PICK].why.text[0] = 0;
 	}
@@ -127,7 +114,8 @@ static void answer_for(uint8_t *data, size_t size, bool confined)
 	btf = kernelcode_section(file, ".BTF", &btf_size);
 	base = btf ? kernelcode_read(STDERR_FILENO, &base_size, &why) : NULL;
 	count = kernelcode_layouts(btf, btf_size, base, base_size, layouts, MAX_LAYOUTS);
-	if (!kernelcode_call_prepare() || !kernelcode_ask_prepare() || (confined && !kernelcode_confine_running())) {
+	if (!kernelcode_call_prepare() || !kernelcode_ask_prepare() ||
+	    (confined && !kernelcode_confine_running())) {
 		say("unknown There is no way to confine the kernel's code.\n");
 		return;
 	}

@@ -38,7 +38,9 @@ const char *kernelcode_trapped(uint64_t address)
 #if defined(__x86_64__)
 
 static const uint8_t stub_return[] = { 0xc3 };
-static const uint8_t stub_jump[] = { 0xff, 0x25, 0, 0, 0, 0 }; /* jmp *(%rip), the address follows */
+static const uint8_t stub_jump[] = {
+	0xff, 0x25, 0, 0, 0, 0
+}; /* jmp *(%rip), the address follows */
 #define STUB_JUMP_ADDRESS sizeof(stub_jump)
 #define TRAP 0xcc
 
@@ -177,8 +179,7 @@ static int write_code(const struct kernelcode_function *f, uint8_t *image, size_
 		bool is_trap;
 		uint64_t target = target_of(r, base + stubs, &is_trap);
 
-		if (r->offset + 4 > f->size ||
-		    !apply(r, image + at, base + at, target, is_trap)) {
+		if (r->offset + 4 > f->size || !apply(r, image + at, base + at, target, is_trap)) {
 			kernelcode_fails(why, "%s has a relocation of type %u, which is not known.",
 					 f->name, r->type);
 			return -1;

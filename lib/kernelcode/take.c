@@ -232,7 +232,8 @@ static bool look_at(struct kernelcode_file *file, Elf_Scn *section, const GElf_S
 		return kernelcode_fails(why, "The file's relocations are damaged.");
 	for (int i = 0; data && gelf_getrela(data, i, &rela); i++) {
 		if (rewritten && points_into(file, &rela, symbol))
-			return kernelcode_fails(why, "%s has %s, which the running kernel rewrites.",
+			return kernelcode_fails(why,
+						"%s has %s, which the running kernel rewrites.",
 						f->name, rewritten);
 		if (own && in(rela.r_offset, symbol) &&
 		    !add_relocation(file, &rela, symbol->st_value, f, why))
@@ -256,8 +257,8 @@ static bool uses_shadow_stack(const struct kernelcode_function *f)
 	return false;
 }
 
-bool kernelcode_take(struct kernelcode_file *file, const char *name,
-		     struct kernelcode_function *f, struct kernelcode_why *why)
+bool kernelcode_take(struct kernelcode_file *file, const char *name, struct kernelcode_function *f,
+		     struct kernelcode_why *why)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;

@@ -22,6 +22,15 @@ static void open_module(struct mrg_ctx *ctx)
 	memset(&ctx->dev_info, 0, sizeof(ctx->dev_info));
 }
 
+static void find_walk(struct mrg_ctx *ctx)
+{
+	struct mrg_walk_answer answer;
+
+	if (ctx->dev_info.walk == MRG_WALK_UNKNOWN && ctx->env->walk_ask &&
+	    !ctx->env->walk_ask(&answer))
+		ctx->dev_info.walk = answer.walk;
+}
+
 static bool opts_ok(const struct mrg_open_opts *opts)
 {
 	return !(opts->flags & ~MRG_OPEN_NO_MODULE) && !opts->reserved &&
@@ -37,6 +46,7 @@ static int open_parts(struct mrg_ctx *ctx, struct ibv_context *device,
 
 	if (!(opts->flags & MRG_OPEN_NO_MODULE))
 		open_module(ctx);
+	find_walk(ctx);
 	if (ctx->env->guards_vmas) {
 		ret = region_vma_guard_open(&ctx->guard, ctx->dev, opts->fork, opts->vma_floor);
 		if (ret)

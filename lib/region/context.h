@@ -12,6 +12,7 @@
 
 #include <mrguard/host.h>
 #include <mrguard/region.h>
+#include <mrguard/walk.h>
 
 #include "base/error.h"
 #include "region/vma_guard.h"
@@ -46,6 +47,8 @@ struct region_env {
 	int (*dev_open)(struct mrg_dev **dev);
 	void (*dev_close)(struct mrg_dev *dev);
 	int (*dev_info)(struct mrg_dev *dev, struct mrg_dev_info *info);
+	/* Asks the walk of ib_core's file; NULL: nobody does. */
+	int (*walk_ask)(struct mrg_walk_answer *answer);
 	int (*dev_layout)(struct mrg_dev *dev, int fd, const struct mrg_pci_addr *importer,
 			  uint64_t iova, uint64_t offset, uint64_t length, uint32_t flags,
 			  struct mrg_layout *layout);

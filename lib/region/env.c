@@ -112,6 +112,7 @@ const struct region_env region_env_host = {
 	.dev_open = mrg_dev_open,
 	.dev_close = mrg_dev_close,
 	.dev_info = mrg_dev_info,
+	.walk_ask = mrg_walk_ask_host,
 	.dev_layout = mrg_dev_layout,
 	.layout_release = mrg_layout_release,
 	.sys = "/sys",

@@ -8,6 +8,7 @@
 #include "tools/args.h"
 #include "tools/cap.h"
 #include "tools/commands.h"
+#include "tools/fail.h"
 #include "tools/json.h"
 #include "tools/module.h"
 
@@ -21,10 +22,14 @@ struct info {
 struct info_args {
 	struct output_args output;
 	const char *sysfs;
+	const char *walk_of;
 };
 
 #define AT(field) ARGS_AT(struct info_args, field)
 static const struct args_option options[] = {
+	{ "walk-of", "FILE",
+	  "Show the block walk of FILE alone, an ib_core.ko of this architecture", ARGS_TEXT,
+	  AT(walk_of) },
 	{ "sysfs", "DIR", "Read the RDMA devices from DIR, a copy of /sys", ARGS_FOLDER,
 	  AT(sysfs) },
 	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
@@ -39,15 +44,15 @@ static const struct args_command command = {
 	       "it could not see.",
 };
 
+static enum mrg_walk walk_of(const struct module *module)
+{
+	return module->info.walk != MRG_WALK_UNKNOWN ? module->info.walk : module->asked.walk;
+}
+
 /* Only this pair of answers decides whether a wrap can happen here. */
 static const char *walk_meaning(const struct module *module)
 {
-	if (module->state != MODULE_LOADED)
-		return "not seen without the module: plans assume that it truncates";
-	if (!module->info.has_walk)
-		return "mrguard_walk is not loaded (sudo modprobe mrguard_walk): "
-		       "plans assume that it truncates";
-	switch (module->info.walk) {
+	switch (walk_of(module)) {
 	case MRG_WALK_EXACT:
 		return "pages of 4 GiB and more are safe on this kernel";
 	case MRG_WALK_TRUNCATING:
@@ -63,7 +68,7 @@ static const char *walk_meaning(const struct module *module)
 
 static enum term_style walk_style(const struct module *module)
 {
-	switch (module->state == MODULE_LOADED ? module->info.walk : MRG_WALK_UNKNOWN) {
+	switch (walk_of(module)) {
 	case MRG_WALK_TRUNCATING:
 	case MRG_WALK_TRUNCATING_UNBOUNDED:
 		return TERM_BAD;
@@ -86,6 +91,22 @@ static void print_cap(const struct term *term, const struct mrg_dev_info *info)
 	cap_print_counts(term, info);
 }
 
+static void print_walk(const struct term *term, const struct module *module)
+{
+	const struct mrg_walk_answer *asked = &module->asked;
+
+	fprintf(term->out, "walk     ");
+	term_print(term, walk_style(module), "%s", mrg_walk_name(walk_of(module)));
+	fprintf(term->out, ": %s\n", walk_meaning(module));
+	if (asked->walk != MRG_WALK_UNKNOWN)
+		fprintf(term->out, "         asked by running the code in %s\n", asked->file);
+	else if (asked->why[0])
+		fprintf(term->out, "         %s\n", asked->why);
+	if (asked->pick_shift)
+		fprintf(term->out, "         8 GiB without a break would get pages of 2^%u\n",
+			asked->pick_shift);
+}
+
 static void print_module(const struct term *term, const struct module *module)
 {
 	fprintf(term->out, "module   ");
@@ -100,9 +121,7 @@ static void print_module(const struct term *term, const struct module *module)
 		fprintf(term->out, "\n         %s\n", module_state_remedy(module->state));
 	}
 
-	fprintf(term->out, "walk     ");
-	term_print(term, walk_style(module), "%s", mrg_walk_name(module->info.walk));
-	fprintf(term->out, ": %s\n", walk_meaning(module));
+	print_walk(term, module);
 	print_cap(term, &module->info);
 }
 
@@ -193,6 +212,24 @@ static json_t *json_devices(const struct info *info)
 	return list;
 }
 
+/* null where the module told, so that nobody had to ask. */
+static json_t *json_asked(const struct mrg_walk_answer *asked)
+{
+	json_t *out = json_object();
+
+	if (asked->walk == MRG_WALK_UNKNOWN && !asked->why[0]) {
+		json_decref(out);
+		return json_null();
+	}
+	json_put(&out, "walk", json_string(mrg_walk_name(asked->walk)));
+	json_put(&out, "pick_shift",
+		 asked->pick_shift ? json_count(asked->pick_shift) : json_null());
+	json_put(&out, "file", text_or_null(asked->file));
+	json_put(&out, "build_id", text_or_null(asked->build_id));
+	json_put(&out, "why", text_or_null(asked->why));
+	return out;
+}
+
 static int print_json(const struct info *info)
 {
 	json_t *out = json_object();
@@ -202,9 +239,28 @@ static int print_json(const struct info *info)
 	json_put(&out, "kernel", json_text(info->host.release));
 	json_put(&out, "machine", json_text(info->host.machine));
 	json_put(&out, "module", json_module(&info->module));
-	json_put(&out, "walk", json_string(mrg_walk_name(info->module.info.walk)));
+	json_put(&out, "walk", json_string(mrg_walk_name(walk_of(&info->module))));
+	json_put(&out, "walk_file", json_asked(&info->module.asked));
 	json_put(&out, "rdma", json_devices(info));
 	return json_print(out);
+}
+
+static int show_walk_of(const struct info_args *args)
+{
+	struct module module = { 0 };
+	struct term term;
+	int ret = mrg_walk_ask_file(args->walk_of, &module.asked);
+
+	if (ret) {
+		fail_say("Check the name and its permissions.", "The file %s cannot be opened: %s.",
+			 args->walk_of, strerror(-ret));
+		return EXIT_FAILED;
+	}
+	if (args->output.json)
+		return json_print(json_asked(&module.asked)) ? EXIT_FAILED : EXIT_OK;
+	term_init(&term, stdout, args->output.colour);
+	print_walk(&term, &module);
+	return EXIT_OK;
 }
 
 int cmd_info(int argc, char **argv)
@@ -216,8 +272,11 @@ int cmd_info(int argc, char **argv)
 
 	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
+	if (args.walk_of)
+		return show_walk_of(&args);
 	uname(&info.host);
 	module_open(&info.module);
+	module_ask_walk(&info.module);
 	info.count = mrg_rdma_list(args.sysfs, &info.devs);
 
 	if (args.output.json) {

@@ -38,6 +38,15 @@ void module_open(struct module *module)
 	module->state = state_of(module->code);
 }
 
+enum mrg_walk module_ask_walk(struct module *module)
+{
+	if (module->info.walk != MRG_WALK_UNKNOWN)
+		return module->info.walk;
+	if (!module->asked.why[0] && module->asked.walk == MRG_WALK_UNKNOWN)
+		mrg_walk_ask_host(&module->asked);
+	return module->asked.walk;
+}
+
 void module_close(struct module *module)
 {
 	if (module->dev)

@@ -4,6 +4,7 @@
 #define TOOLS_MODULE_H
 
 #include <mrguard/host.h>
+#include <mrguard/walk.h>
 
 enum module_state {
 	MODULE_LOADED,
@@ -18,11 +19,15 @@ struct module {
 	int code; /* -errno of opening it */
 	struct mrg_dev *dev; /* NULL unless loaded */
 	struct mrg_dev_info info;
+	struct mrg_walk_answer asked; /* by module_ask_walk() */
 };
 
 /** module_open() - look for the module; never fails, @state tells */
 void module_open(struct module *module);
 void module_close(struct module *module);
+
+/** module_ask_walk() - the kernel's walk, of the module, else of ib_core's file */
+enum mrg_walk module_ask_walk(struct module *module);
 
 /** module_state_name() - "loaded", "absent", "denied", "foreign", "broken" */
 const char *module_state_name(enum module_state state);

@@ -233,24 +233,25 @@ static void drop_source(struct source *source)
 		live_close(&source->live);
 }
 
-static const char *settle_walk(struct plan_args *args, const struct source *source)
+static const char *settle_walk(struct plan_args *args, struct source *source)
 {
-	struct module here;
-	const struct module *module = &source->live.module;
+	struct module here, *module = source->is_live ? &source->live.module : &here;
+	const char *from = "not seen";
 
 	if (args->has_walker)
 		return "as given";
-	if (source->is_live) {
-		args->opts.walk = module->info.walk;
-		if (module->info.cap == MRG_CAP_EFFECTIVE && !module->info.cap_uncapped &&
-		    source->live.pick == MRG_PICK_KERNEL)
-			args->opts.flags |= MRG_PLAN_CAPPED;
-	} else {
+	if (!source->is_live)
 		module_open(&here);
-		args->opts.walk = here.info.walk;
+	else if (module->info.cap == MRG_CAP_EFFECTIVE && !module->info.cap_uncapped &&
+		 source->live.pick == MRG_PICK_KERNEL)
+		args->opts.flags |= MRG_PLAN_CAPPED;
+	args->opts.walk = module_ask_walk(module);
+	if (args->opts.walk != MRG_WALK_UNKNOWN)
+		from = module->asked.walk == MRG_WALK_UNKNOWN ? "of this kernel" :
+								"of ib_core's file";
+	if (!source->is_live)
 		module_close(&here);
-	}
-	return args->opts.walk == MRG_WALK_UNKNOWN ? "not seen" : "of this kernel";
+	return from;
 }
 
 static int make_plan(const struct source *source, const struct mrg_plan_opts *opts,

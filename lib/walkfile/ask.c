@@ -15,7 +15,7 @@
 #define PICK_FUNCTION "ib_umem_find_best_pgsz"
 
 __attribute__((format(printf, 2, 3))) static bool unknown(struct mrg_walk_answer *answer,
-							   const char *format, ...)
+							  const char *format, ...)
 {
 	va_list args;
 
@@ -70,10 +70,12 @@ static bool ask_module(const struct walkfile_host *host, const char *module,
 
 	walkfile_loaded(host, module, &loaded);
 	if (!loaded.loaded)
-		return unknown(answer, "The module %s is not loaded, or is part of the kernel's image.",
+		return unknown(answer,
+			       "The module %s is not loaded, or is part of the kernel's image.",
 			       module);
 	if (!loaded.build_id[0] && !loaded.srcversion[0])
-		return unknown(answer, "The loaded %s has neither build id nor srcversion.", module);
+		return unknown(answer, "The loaded %s has neither build id nor srcversion.",
+			       module);
 	if (walkfile_recall(host, loaded.build_id, text) && is_of(&loaded, text) &&
 	    walkfile_read(text, answer)) {
 		walkfile_value(text, "file", answer->file, sizeof(answer->file));
@@ -83,6 +85,8 @@ static bool ask_module(const struct walkfile_host *host, const char *module,
 		if (ask_path(host, path, answer, text))
 			continue;
 		if (is_of(&loaded, text)) {
+			snprintf(text + strlen(text), WALKFILE_TEXT - strlen(text), "file %s\n",
+				 answer->file);
 			walkfile_keep(host, loaded.build_id, text);
 			return true;
 		}
@@ -91,7 +95,8 @@ static bool ask_module(const struct walkfile_host *host, const char *module,
 	}
 	text[0] = 0;
 	if (other[0])
-		return unknown(answer, "The file %.150s is not that of the loaded %s.", other, module);
+		return unknown(answer, "The file %.150s is not that of the loaded %s.", other,
+			       module);
 	return unknown(answer, "The file of %s is not in /lib/modules/%.100s.", module,
 		       host->release);
 }

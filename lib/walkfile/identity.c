@@ -45,7 +45,8 @@ void walkfile_loaded(const struct walkfile_host *host, const char *module,
 	version[strcspn(version, " \n")] = 0;
 }
 
-/* /sys/kernel/livepatch/PATCH/OBJECT/FUNCTION,N (Documentation/ABI/testing/sysfs-kernel-livepatch) */
+/* /sys/kernel/livepatch/PATCH/OBJECT/FUNCTION,N, by sysfs-kernel-livepatch of the kernel's
+ * Documentation/ABI/testing */
 const char *walkfile_patched(const struct walkfile_host *host, const char *module,
 			     const char *function)
 {

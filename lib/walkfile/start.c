@@ -35,7 +35,8 @@ static bool find_program(char *path, size_t room)
 		snprintf(path, room, "%s", given);
 		return true;
 	}
-	if (dladdr((void *)(uintptr_t)find_program, &info) && (slash = strrchr(info.dli_fname, '/')))
+	if (dladdr((void *)(uintptr_t)find_program, &info) &&
+	    (slash = strrchr(info.dli_fname, '/')))
 		for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
 			snprintf(path, room, "%.*s%s/" PROGRAM, (int)(slash - info.dli_fname),
 				 info.dli_fname, folders[i]);
@@ -60,8 +61,8 @@ static int between(void *arg)
 	struct start *start = arg;
 	pid_t pid;
 
-	start->error = posix_spawn(&pid, start->program, &start->files, &start->attributes, argv,
-				   envp);
+	start->error =
+		posix_spawn(&pid, start->program, &start->files, &start->attributes, argv, envp);
 	while (!start->error && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	return 0;
@@ -97,11 +98,11 @@ static int prepare(struct start *start, int file, int btf, int out)
 
 	sigfillset(&all);
 	sigemptyset(&none);
-	ret = posix_spawnattr_setflags(&start->attributes, flags) ?:
-	      posix_spawnattr_setsigmask(&start->attributes, &none) ?:
-	      posix_spawnattr_setsigdefault(&start->attributes, &all) ?:
-	      posix_spawn_file_actions_adddup2(&start->files, file, STDIN_FILENO) ?:
-	      posix_spawn_file_actions_adddup2(&start->files, out, STDOUT_FILENO);
+	ret = posix_spawnattr_setflags(&start->attributes, flags)			  ?:
+		      posix_spawnattr_setsigmask(&start->attributes, &none)		  ?:
+		      posix_spawnattr_setsigdefault(&start->attributes, &all)		  ?:
+		      posix_spawn_file_actions_adddup2(&start->files, file, STDIN_FILENO) ?:
+		      posix_spawn_file_actions_adddup2(&start->files, out, STDOUT_FILENO);
 	if (!ret && btf >= 0)
 		ret = posix_spawn_file_actions_adddup2(&start->files, btf, STDERR_FILENO);
 	else if (!ret)

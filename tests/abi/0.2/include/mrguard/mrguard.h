@@ -3,7 +3,7 @@
  * Everything, of both libraries; link with pkg-config's
  *
  * mrguard		cap.h check.h common.h explain.h fork.h gpu.h host.h plan.h pool.h
- *			region.h share.h vma.h
+ *			region.h share.h vma.h walk.h
  * mrguard-transfer	descriptor.h directory.h gid.h path.h registry.h transfer.h
  */
 #ifndef MRGUARD_MRGUARD_H
@@ -27,5 +27,6 @@
 #include <mrguard/share.h>
 #include <mrguard/transfer.h>
 #include <mrguard/vma.h>
+#include <mrguard/walk.h>
 
 #endif /* MRGUARD_MRGUARD_H */
