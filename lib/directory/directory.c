@@ -70,16 +70,10 @@ static int parse_server(struct mrg_directory *directory, char *server)
 	return *server ? 0 : -EINVAL;
 }
 
-static bool good_prefix(const char *prefix)
-{
-	if (!*prefix || strlen(prefix) > MAX_PREFIX)
-		return false;
-	return base_is_visible(prefix, strlen(prefix)) && !strpbrk(prefix, "{}");
-}
-
 static int set_up(struct mrg_directory *directory, const struct mrg_directory_opts *o)
 {
 	char *server;
+	size_t length;
 
 	if (copy_text(&server, o->server, "MRGUARD_DIRECTORY", "127.0.0.1"))
 		return -ENOMEM;
@@ -90,7 +84,10 @@ static int set_up(struct mrg_directory *directory, const struct mrg_directory_op
 		return -ENOMEM;
 	directory->timeout_ms = o->timeout_ms ? o->timeout_ms : TIMEOUT_MS;
 	directory->lease_ms = o->lease_ms ? o->lease_ms : LEASE_MS;
-	return good_prefix(directory->prefix) ? 0 : -EINVAL;
+	length = strlen(directory->prefix);
+	if (!length || length > MAX_PREFIX || strpbrk(directory->prefix, "{}"))
+		return -EINVAL;
+	return base_is_visible(directory->prefix, length) ? 0 : -EINVAL;
 }
 
 /* A round trip, so that a wrong server or password shows at once. */

@@ -248,13 +248,6 @@ static int log_in(struct mrg_directory *directory, redisContext *context, int64_
 	return ret;
 }
 
-/* Each wait is poll(2)'s, with the call's deadline. */
-static void set_non_blocking(redisContext *context)
-{
-	fcntl(context->fd, F_SETFL, fcntl(context->fd, F_GETFL) | O_NONBLOCK);
-	context->flags &= ~REDIS_BLOCK;
-}
-
 static int connect_to(struct mrg_directory *directory, redisContext **out, int64_t end)
 {
 	struct timeval limit = time_left(end);
@@ -275,7 +268,9 @@ static int connect_to(struct mrg_directory *directory, redisContext **out, int64
 		redisFree(context);
 		return ret;
 	}
-	set_non_blocking(context);
+	/* Each wait is poll(2)'s, with the call's deadline. */
+	fcntl(context->fd, F_SETFL, fcntl(context->fd, F_GETFL) | O_NONBLOCK);
+	context->flags &= ~REDIS_BLOCK;
 	ret = log_in(directory, context, end);
 	if (ret)
 		redisFree(context);

@@ -21,11 +21,6 @@ static bool is_device_file(const char *name)
 	return true;
 }
 
-static bool is_gpu_library(const char *name)
-{
-	return strstr(name, "/libcuda.so") || strstr(name, "/libamdhip64.so");
-}
-
 static enum explain_pin_fault fault_of(const struct host_maps_vma *vma, bool need_write)
 {
 	/* What get_user_pages() refuses whoever asks: check_vma_flags(). */
@@ -59,7 +54,8 @@ static int walk(const char *path, bool need_write, struct explain_pin_facts *fac
 		return ret;
 	facts->at = facts->addr;
 	while ((ret = host_maps_next(&maps, &vma)) == 1) {
-		facts->gpu_driver |= is_gpu_library(vma.name);
+		facts->gpu_driver |= strstr(vma.name, "/libcuda.so") ||
+				     strstr(vma.name, "/libamdhip64.so");
 		see(&vma, need_write, facts);
 	}
 	host_maps_close(&maps);

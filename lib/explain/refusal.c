@@ -33,15 +33,10 @@ static const char *peermem_words(const struct explain_pin_facts *facts)
 	return "peermem is loaded and did not take it";
 }
 
-static bool is_vmm(const struct explain_pin_facts *facts)
-{
-	return facts->kind == MRG_MEM_CUDA_VMM || facts->kind == MRG_MEM_HIP_VMM;
-}
-
 /* gpuDirectRDMACapable is a request of cuMemCreate(), and a fact from then on. */
 static void put_unflagged(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
-	if (is_vmm(facts))
+	if (facts->kind == MRG_MEM_CUDA_VMM || facts->kind == MRG_MEM_HIP_VMM)
 		put(words,
 		    "It cannot be fixed afterwards, and peermem does not help: set allocFlags.gpuDirectRDMACapable at cuMemCreate(), or allocate with cudaMalloc().",
 		    "0x%" PRIx64

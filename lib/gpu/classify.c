@@ -170,14 +170,6 @@ static enum mrg_mem_kind hip_kind(const struct gpu_driver *driver,
 	return MRG_MEM_UNKNOWN;
 }
 
-static void fill_hip(const struct gpu_driver *driver, uint64_t addr, uint64_t length,
-		     struct mrg_mem *mem)
-{
-	mem->id = gpu_buffer_id(driver, addr);
-	mem->rdma = mem->kind == MRG_MEM_HIP ? MRG_RDMA_YES : MRG_RDMA_NO;
-	find_allocation(driver, addr, length, mem);
-}
-
 /* Some releases do not know VMM addresses in hipPointerGetAttributes(), so
  * these are asked about whatever it says. */
 static int describe_hip(struct mrg_gpu *gpu, struct gpu_driver *driver, uint64_t addr,
@@ -196,7 +188,9 @@ static int describe_hip(struct mrg_gpu *gpu, struct gpu_driver *driver, uint64_t
 		set_kind(mem, MRG_MEM_HIP_VMM, "hipMemRetainAllocationHandle");
 		ret = gpu_walk(gpu, driver, addr, length, mem);
 	} else if (mem->kind == MRG_MEM_HIP || mem->kind == MRG_MEM_HIP_MANAGED) {
-		fill_hip(driver, addr, length, mem);
+		mem->id = gpu_buffer_id(driver, addr);
+		mem->rdma = mem->kind == MRG_MEM_HIP ? MRG_RDMA_YES : MRG_RDMA_NO;
+		find_allocation(driver, addr, length, mem);
 	} else {
 		mem->device = -1;
 	}

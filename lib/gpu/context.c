@@ -9,14 +9,6 @@
 
 #include "gpu/driver.h"
 
-static int no_context(const struct mrg_gpu *gpu, int ordinal)
-{
-	return base_fail(
-		gpu->error_owner, -ENOTCONN, "enter context",
-		"Make a context of that device current in this thread (cudaSetDevice() and a first call), or open with MRG_GPU_CONTEXT.",
-		"CUDA device %d has no context in this process.", ordinal);
-}
-
 static bool is_current(const struct gpu_driver *driver, int ordinal)
 {
 	void *current = NULL;
@@ -49,7 +41,10 @@ static int enter_primary(struct mrg_gpu *gpu, struct gpu_driver *driver, int ord
 
 	driver->cuda.primary_state(ordinal, &flags, &active);
 	if (!active && !(gpu->flags & MRG_GPU_CONTEXT))
-		return no_context(gpu, ordinal);
+		return base_fail(
+			gpu->error_owner, -ENOTCONN, "enter context",
+			"Make a context of that device current in this thread (cudaSetDevice() and a first call), or open with MRG_GPU_CONTEXT.",
+			"CUDA device %d has no context in this process.", ordinal);
 	result = driver->cuda.primary_retain(&ctx, ordinal);
 	if (result)
 		return gpu_fail_call(gpu, driver, "enter context", "cuDevicePrimaryCtxRetain",

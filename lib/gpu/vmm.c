@@ -154,16 +154,6 @@ static int import(const struct gpu_driver *driver, int fd, uint64_t *handle)
 	return driver->c.import_handle(handle, os_handle, GPU_HANDLE_POSIX_FD);
 }
 
-/* Some ROCm releases put the import off until the mapping gets access, so
- * there the descriptor stays open until then. */
-static void settle_fd(struct gpu_window *window, int fd)
-{
-	if (window->driver->vendor == GPU_HIP)
-		window->fds[window->held++] = fd;
-	else
-		close(fd);
-}
-
 static int add_failed(struct gpu_window *window, const char *call, int result)
 {
 	return gpu_fail_call(window->gpu, window->driver, "import chunk", call, result);
@@ -182,7 +172,12 @@ int gpu_window_add(struct gpu_window *window, int fd, uint64_t size)
 				 (unsigned long long)size);
 	}
 	result = import(driver, fd, &handle);
-	settle_fd(window, fd);
+	/* Some ROCm releases put the import off until the mapping gets access, so
+	 * there the descriptor stays open until then. */
+	if (driver->vendor == GPU_HIP)
+		window->fds[window->held++] = fd;
+	else
+		close(fd);
 	if (result)
 		return add_failed(window, gpu_call_name(driver, "MemImportFromShareableHandle"),
 				  result);
@@ -303,16 +298,11 @@ void gpu_window_close(struct gpu_window *window)
 	memset(window, 0, sizeof(*window));
 }
 
-static unsigned int lazy_peer_flag(const struct gpu_driver *driver)
-{
-	return driver->vendor == GPU_HIP && driver->version < 60000000 ? HIP5_IPC_LAZY_PEER :
-									 GPU_IPC_LAZY_PEER;
-}
-
 int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t key[16],
 		   const struct gpu_ipc_handle *handle, int *device, uint64_t *addr)
 {
 	struct gpu_driver *driver;
+	unsigned int flags = GPU_IPC_LAZY_PEER;
 	struct gpu_scope scope;
 	int result, ret;
 
@@ -325,7 +315,9 @@ int gpu_ipc_import(struct mrg_gpu *gpu, enum gpu_vendor vendor, const uint8_t ke
 	ret = gpu_enter(gpu, driver, *device, NULL, &scope);
 	if (ret)
 		return ret;
-	result = driver->c.ipc_open(addr, *handle, lazy_peer_flag(driver));
+	if (vendor == GPU_HIP && driver->version < 60000000)
+		flags = HIP5_IPC_LAZY_PEER;
+	result = driver->c.ipc_open(addr, *handle, flags);
 	gpu_leave(&scope);
 	if (result)
 		return gpu_fail_call(gpu, driver, "import handle",

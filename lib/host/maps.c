@@ -240,11 +240,6 @@ static void parse_detail(const char *line, size_t len, struct host_maps_vma *vma
 		vma->anon = parse_kib(line + 10);
 }
 
-static bool is_detail(const char *line)
-{
-	return line[0] >= 'A' && line[0] <= 'Z';
-}
-
 int host_maps_next(struct host_maps *maps, struct host_maps_vma *vma)
 {
 	char *line;
@@ -257,7 +252,7 @@ int host_maps_next(struct host_maps *maps, struct host_maps_vma *vma)
 	if (ret)
 		return ret;
 	skip_line(maps, (size_t)len);
-	while ((len = peek_line(maps, &line)) > 0 && is_detail(line)) {
+	while ((len = peek_line(maps, &line)) > 0 && line[0] >= 'A' && line[0] <= 'Z') {
 		parse_detail(line, (size_t)len, vma);
 		skip_line(maps, (size_t)len);
 	}

@@ -27,17 +27,6 @@ struct mrg_tree {
 	char real[PATH_MAX]; /* of the root, "" for "/" */
 };
 
-/*
- * Nothing lies outside the running host's root.  systemd refuses openat2() with
- * ENOSYS where a unit has RestrictSUIDSGID=, which DynamicUser= implies.
- */
-static int open_live(const char *path, int flags)
-{
-	int fd = open(path, flags | O_CLOEXEC | O_NOCTTY);
-
-	return fd < 0 ? -errno : fd;
-}
-
 static int open_below(const struct mrg_tree *t, const char *path, int flags)
 {
 	/* openat2 refuses O_PATH together with flags that it would ignore. */
@@ -45,12 +34,16 @@ static int open_below(const struct mrg_tree *t, const char *path, int flags)
 		.flags = (unsigned int)flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY),
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	long fd;
+	long fd = -1;
 
+	/*
+	 * Nothing lies outside the running host's root.  systemd refuses openat2() with
+	 * ENOSYS where a unit has RestrictSUIDSGID=, which DynamicUser= implies.
+	 */
 	if (t->live)
-		return open_live(path, flags);
+		fd = open(path, flags | O_CLOEXEC | O_NOCTTY);
 	/* EAGAIN: something was renamed meanwhile, and ".." may lead elsewhere. */
-	for (int tries = 0; tries < 100; tries++) {
+	for (int tries = 0; !t->live && tries < 100; tries++) {
 		fd = syscall(SYS_openat2, t->root, path, &how, sizeof(how));
 		if (fd >= 0 || errno != EAGAIN)
 			break;

@@ -66,20 +66,11 @@ int mrg_vma_count(struct mrg_dev *dev, pid_t pid, uint64_t *count)
 	return 0;
 }
 
-static bool same_file(const struct host_maps_vma *a, const struct host_maps_vma *b)
-{
-	return a->dev == b->dev && a->inode == b->inode && !strcmp(a->name, b->name);
-}
-
 /* Offsets of anonymous memory are not shown, and taken to continue. */
 static bool continues(const struct host_maps_vma *a, const struct host_maps_vma *b)
 {
-	return same_file(a, b) && (!a->inode || a->offset + (a->end - a->start) == b->offset);
-}
-
-static bool is_anonymous(const struct host_maps_vma *vma)
-{
-	return !vma->inode && vma->perms[3] == 'p';
+	return a->dev == b->dev && a->inode == b->inode && !strcmp(a->name, b->name) &&
+	       (!a->inode || a->offset + (a->end - a->start) == b->offset);
 }
 
 /*
@@ -93,7 +84,7 @@ static void count_stuck(struct mrg_vma_report *report, const struct host_maps_vm
 		report->stuck_special++;
 	else if (!continues(a, b))
 		report->stuck_file++;
-	else if (is_anonymous(a))
+	else if (!a->inode && a->perms[3] == 'p')
 		report->stuck_anon++;
 	else
 		report->stuck_other++;

@@ -19,11 +19,6 @@ static size_t without_suffix(const char *text, const char *suffix)
 	return len >= cut && !strcmp(text + len - cut, suffix) ? len - cut : len;
 }
 
-static bool is_token(char c)
-{
-	return isalnum((unsigned char)c) != 0;
-}
-
 /* A process ID, a counter, a random number: what tells likes apart. */
 static bool is_serial(const char *token, size_t len, char before)
 {
@@ -50,7 +45,7 @@ static void copy_pattern(const char *name, size_t len, char *out, size_t size)
 		size_t token = 0;
 		char before = at ? name[at - 1] : '\0';
 
-		while (at + token < len && is_token(name[at + token]))
+		while (at + token < len && isalnum((unsigned char)name[at + token]))
 			token++;
 		if (!token) {
 			out[used++] = name[at++];
@@ -83,14 +78,6 @@ static void path_kind(const char *path, size_t len, char *kind, size_t size)
 	snprintf(kind, size, "%s%.*s%s", skip ? "..." : "", (int)(dir - skip), path + skip, last);
 }
 
-static void bracket_kind(const char *name, char *kind, size_t size)
-{
-	size_t len = without_suffix(name, "]");
-
-	/* The kernel's own: [heap], [stack], [vdso], [anon:NAME]. */
-	copy_pattern(name + 1, len - 1, kind, size);
-}
-
 void host_vma_kind_name(const struct host_maps_vma *vma, char *kind, size_t size)
 {
 	const char *name = vma->name;
@@ -101,7 +88,8 @@ void host_vma_kind_name(const struct host_maps_vma *vma, char *kind, size_t size
 	else if (!name[0])
 		snprintf(kind, size, "anonymous");
 	else if (name[0] == '[')
-		bracket_kind(name, kind, size);
+		/* The kernel's own: [heap], [stack], [vdso], [anon:NAME]. */
+		copy_pattern(name + 1, without_suffix(name, "]") - 1, kind, size);
 	else if (starts_with(name, "/dev/zero"))
 		snprintf(kind, size, "shared anonymous");
 	else if (starts_with(name, "/memfd:"))

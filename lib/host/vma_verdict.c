@@ -80,14 +80,9 @@ static void blame_kind(struct mrg_vma_report *report)
 		    GROUPED(family->length));
 }
 
-static bool mostly_fork(const struct mrg_vma_report *report)
-{
-	return report->fork_pieces * 2 >= report->count;
-}
-
 static void blame(struct mrg_vma_report *report)
 {
-	if (!mostly_fork(report))
+	if (report->fork_pieces * 2 < report->count)
 		blame_kind(report);
 	else if (!report->flags_known)
 		say(report, "Look at smaps too: its flags tell whether they are VM_DONTCOPY.",

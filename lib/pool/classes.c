@@ -56,15 +56,10 @@ int pool_classes_init(struct mrg_pool *pool, uint64_t min_size, uint64_t max_siz
 	return 0;
 }
 
-static uint64_t round_up(uint64_t value, uint64_t unit)
-{
-	return (value + unit - 1) / unit * unit;
-}
-
 /* The shortest whole number of units whose rest is small. */
 uint64_t pool_slab_length(const struct mrg_pool *pool, unsigned int class)
 {
-	uint64_t size = pool->sizes[class], first = round_up(size, POOL_UNIT);
+	uint64_t size = pool->sizes[class], first = (size + POOL_UNIT - 1) / POOL_UNIT * POOL_UNIT;
 
 	for (uint64_t length = first; length <= SLAB_UNITS_MAX * POOL_UNIT; length += POOL_UNIT)
 		if (length % size <= length / WASTE_SHARE)

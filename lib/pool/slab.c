@@ -64,14 +64,6 @@ static int reg(struct mrg_pool *pool, struct pool_slab *slab)
 	return -EMSGSIZE;
 }
 
-static void link_slab(struct mrg_pool *pool, struct pool_slab *slab)
-{
-	slab->next = pool->slabs;
-	pool->slabs = slab;
-	pool->registered += slab->memory.length;
-	pool->registrations++;
-}
-
 int pool_slab_add(struct mrg_pool *pool, unsigned int class)
 {
 	uint64_t length = pool_slab_length(pool, class);
@@ -91,7 +83,10 @@ int pool_slab_add(struct mrg_pool *pool, unsigned int class)
 		goto put_memory;
 	/* Memory that a device may still write to is not handed back: such a
 	 * slab stays, without buffers, until trimming can free it. */
-	link_slab(pool, slab);
+	slab->next = pool->slabs;
+	pool->slabs = slab;
+	pool->registered += slab->memory.length;
+	pool->registrations++;
 	give_out(pool, slab);
 	return ret;
 

@@ -94,13 +94,6 @@ int mrg_dmabuf_offset(const struct mrg_dmabuf *buf, uint64_t addr, uint64_t *off
 	return 0;
 }
 
-static int no_dmabuf(const struct region_request *req)
-{
-	return base_fail(req->ctx->error_owner, -EMEDIUMTYPE, "check fd",
-			 "Give the fd that the DMA-BUF export returned.",
-			 "File descriptor %d is no DMA-BUF.", req->fd);
-}
-
 /* The kernel's own answer to a DMA-BUF that is too short is EINVAL as well. */
 static int check_size(const struct region_request *req)
 {
@@ -112,7 +105,9 @@ static int check_size(const struct region_request *req)
 	    req->length <= (uint64_t)size - req->offset)
 		return 0;
 	if (size != -EBADF && !env->is_dmabuf(req->fd))
-		return no_dmabuf(req);
+		return base_fail(req->ctx->error_owner, -EMEDIUMTYPE, "check fd",
+				 "Give the fd that the DMA-BUF export returned.",
+				 "File descriptor %d is no DMA-BUF.", req->fd);
 	if (size < 0)
 		return base_fail(req->ctx->error_owner, (int)size, "check fd",
 				 "Keep the fd open until the registration is made.",

@@ -22,11 +22,6 @@
 #define TRIES 8
 #define FIRST_WAIT_NS 500000L
 
-static int verbs_errno(void)
-{
-	return errno ? -errno : -EIO;
-}
-
 static struct ibv_mr *call_verbs(const struct region_request *req, const struct mrg_piece *piece)
 {
 	const struct region_env *env = req->ctx->env;
@@ -50,7 +45,7 @@ static int call_until_settled(const struct region_request *req, const struct mrg
 		if (*mr)
 			return 0;
 		if (errno != EAGAIN || !passes || try == TRIES)
-			return verbs_errno();
+			return errno ? -errno : -EIO;
 		nanosleep(&wait, NULL);
 		wait.tv_nsec *= 2;
 	}

@@ -35,40 +35,28 @@ static void keep_leftover(struct mrg_registry *registry, struct registry_leftove
 }
 
 /* Room for a leftover is had before there can be one: it must not get lost. */
-static int add_entry(struct progress *progress, uint32_t protocols, size_t device,
-		     enum mrg_protocol *made, void **entry)
-{
-	struct mrg_registry *registry = progress->buffer->registry;
-	struct registry_leftover *leftover = calloc(1, sizeof(*leftover));
-	int ret;
-
-	if (!leftover)
-		return base_error_set(&progress->error, -ENOMEM, "register", "Free memory.",
-				      "There is no memory for an entry.");
-	ret = registry->ops->add(registry, progress->request, protocols, device,
-				 &leftover->protocol, &leftover->entry, &progress->error);
-	*made = leftover->protocol;
-	*entry = leftover->entry;
-	if (ret && leftover->entry)
-		keep_leftover(registry, leftover);
-	else
-		free(leftover);
-	return ret;
-}
-
 static int make_entry(struct progress *progress, uint32_t protocols, size_t device)
 {
 	struct mrg_registry *registry = progress->buffer->registry;
-	enum mrg_protocol made = MRG_PROTO_NONE;
-	void *entry = NULL;
+	struct registry_leftover *made = calloc(1, sizeof(*made));
 	int ret;
 
-	ret = add_entry(progress, protocols, device, &made, &entry);
-	if (ret)
+	if (!made)
+		return base_error_set(&progress->error, -ENOMEM, "register", "Free memory.",
+				      "There is no memory for an entry.");
+	ret = registry->ops->add(registry, progress->request, protocols, device, &made->protocol,
+				 &made->entry, &progress->error);
+	if (ret && made->entry) {
+		keep_leftover(registry, made);
 		return ret;
-	progress->entries[progress->count] = entry;
-	progress->slots[progress->count++] = registry_slot(registry, made, device);
-	return 0;
+	}
+	if (!ret) {
+		progress->entries[progress->count] = made->entry;
+		progress->slots[progress->count++] =
+			registry_slot(registry, made->protocol, device);
+	}
+	free(made);
+	return ret;
 }
 
 static int make_verbs(struct progress *progress, uint64_t devices)
@@ -103,12 +91,6 @@ static void roll_back(struct progress *progress)
 	}
 }
 
-static void show_all(const struct progress *progress)
-{
-	for (size_t i = 0; i < progress->count; i++)
-		show_entry(progress->buffer, progress->slots[i], progress->entries[i]);
-}
-
 int registry_make(struct mrg_buffer *buffer, struct registry_request *request, uint32_t protocols,
 		  uint64_t devices)
 {
@@ -127,7 +109,8 @@ int registry_make(struct mrg_buffer *buffer, struct registry_request *request, u
 		roll_back(&progress);
 		return mrg_private_error_keep(buffer->registry->error_owner, &progress.error);
 	}
-	show_all(&progress);
+	for (size_t i = 0; i < progress.count; i++)
+		show_entry(buffer, progress.slots[i], progress.entries[i]);
 	return 0;
 }
 

@@ -65,12 +65,6 @@ static struct registry_index_node *make_node(struct change *change, bool leaf)
 	return node;
 }
 
-static void give_up(struct change *change)
-{
-	while (change->made_count)
-		registry_arena_give(&change->index->nodes, change->made[--change->made_count]);
-}
-
 /* Readers inside a replaced node go on there; it no longer changes. */
 static void settle(struct change *change)
 {
@@ -313,7 +307,8 @@ int registry_index_insert(struct registry_index *index, const struct registry_in
 		depth = left ? 0 : -ENOMEM;
 	}
 	if (depth < 0) {
-		give_up(&change);
+		while (change.made_count)
+			registry_arena_give(&index->nodes, change.made[--change.made_count]);
 		return depth;
 	}
 	raise_reach(&path, range->last);
@@ -323,11 +318,6 @@ int registry_index_insert(struct registry_index *index, const struct registry_in
 }
 
 /* ---- removal ---- */
-
-static bool same_range(const struct registry_index_range *a, const struct registry_index_range *b)
-{
-	return a->first == b->first && a->buffer == b->buffer;
-}
 
 /* Ranges of one start can lie below several children: tries them from the right. */
 static bool walk_to_range(struct registry_index_node *node,
@@ -340,10 +330,10 @@ static bool walk_to_range(struct registry_index_node *node,
 		for (unsigned int i = registry_index_leaf_upto(node, node->count, 0, range->first);
 		     i-- > 0;) {
 			*at = i;
-			if (same_range(&node->ranges[i], range))
-				return true;
 			if (node->ranges[i].first != range->first)
 				return false;
+			if (node->ranges[i].buffer == range->buffer)
+				return true;
 		}
 		return false;
 	}

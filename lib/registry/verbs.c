@@ -53,11 +53,6 @@ static int region_failure(const struct mrg_registry *registry, size_t device, in
 				    "Device %s: %s", registry->devices[device].name, cause.cause);
 }
 
-static struct verbs_entry *make_entry(size_t count)
-{
-	return calloc(1, sizeof(struct verbs_entry) + count * sizeof(struct mrg_mr *));
-}
-
 /* Return: 0, or the first -errno; MRs that failed are still in it. */
 static int dereg_all(struct verbs_entry *entry)
 {
@@ -92,11 +87,6 @@ static int reg_whole(struct mrg_registry *registry, struct registry_request *req
 		       request->access, reg_opts(request), mr);
 }
 
-static bool is_gpu(const struct mrg_mem *mem)
-{
-	return mem->kind >= MRG_MEM_CUDA;
-}
-
 /* GPU memory is exported once for all devices of a call. */
 static int export_once(struct mrg_registry *registry, struct registry_request *request)
 {
@@ -109,7 +99,7 @@ static int export_once(struct mrg_registry *registry, struct registry_request *r
 	ret = mrg_gpu_classify(registry->gpu, request->addr, request->length, &mem);
 	if (ret)
 		return ret;
-	gpu = is_gpu(&mem);
+	gpu = mem.kind >= MRG_MEM_CUDA;
 	mrg_mem_release(&mem);
 	if (!gpu)
 		return 0;
@@ -150,11 +140,13 @@ int registry_verbs_add(struct mrg_registry *registry, struct registry_request *r
 		       size_t device, void **out, struct mrg_error *error)
 {
 	struct verbs_entry *entry;
+	size_t count;
 	int ret = export_once(registry, request);
 
 	if (ret)
 		return gpu_failure(registry, ret, error);
-	entry = make_entry(request->exported ? request->export.count : 1);
+	count = request->exported ? request->export.count : 1;
+	entry = calloc(1, sizeof(*entry) + count * sizeof(entry->mrs[0]));
 	if (!entry)
 		return base_error_set(error, -ENOMEM, "register memory", "Free memory.",
 				      "There is no memory for an entry.");

@@ -11,24 +11,10 @@
  * bits (struct ib_uverbs_attr); 4,096 were seen to give none at all. */
 #define GID_TABLE_MAX 1024
 
-static bool is_ipv4(const uint8_t *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(gid, mapped, sizeof(mapped));
-}
-
-static bool is_link_local(const uint8_t *gid)
-{
-	if (is_ipv4(gid))
-		return gid[12] == 169 && gid[13] == 254;
-	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
-}
-
 /* RoCEv2 before v1; addresses that are routed before those of a link. */
 static int rank(const struct route_gid *gid)
 {
-	return 2 * (gid->type != IBV_GID_TYPE_ROCE_V2) + is_link_local(gid->gid.raw);
+	return 2 * (gid->type != IBV_GID_TYPE_ROCE_V2) + route_gid_is_link_local(gid->gid.raw);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -65,8 +51,9 @@ int route_gid_list(struct ibv_context *verbs, uint8_t port, struct route_gid *gi
 
 static bool fits(const struct route_gid *own, const struct route_gid_peer *peer)
 {
-	return own->type == peer->type && is_ipv4(own->gid.raw) == is_ipv4(peer->gid) &&
-	       is_link_local(own->gid.raw) == is_link_local(peer->gid);
+	return own->type == peer->type &&
+	       route_gid_is_ipv4(own->gid.raw) == route_gid_is_ipv4(peer->gid) &&
+	       route_gid_is_link_local(own->gid.raw) == route_gid_is_link_local(peer->gid);
 }
 
 int route_gid_match(struct ibv_context *verbs, uint8_t port, const struct route_gid *own,

@@ -56,22 +56,17 @@ static int append(struct question *q, enum mrg_protocol protocol)
 	return 0;
 }
 
-static void default_order(struct question *q)
-{
-	for (int i = MRG_PROTO_VERBS + 1; i < MRG_PROTO_COUNT; i++)
-		append(q, (enum mrg_protocol)i);
-	append(q, MRG_PROTO_VERBS);
-}
-
 static int order_of_opts(struct question *q)
 {
 	int ret = 0;
 
-	if (!q->opts.order)
-		default_order(q);
 	for (size_t i = 0; q->opts.order && i < q->opts.order_count && !ret; i++)
 		ret = append(q, q->opts.order[i]);
-	return ret;
+	if (q->opts.order)
+		return ret;
+	for (int i = MRG_PROTO_VERBS + 1; i < MRG_PROTO_COUNT; i++)
+		append(q, (enum mrg_protocol)i);
+	return append(q, MRG_PROTO_VERBS);
 }
 
 static int take_word(struct question *q, const char *word, bool *names)
@@ -231,11 +226,6 @@ static int pick_remote(const struct question *q, uint32_t local, uint64_t taken,
 	return ret;
 }
 
-static uint32_t nth_near(const struct question *q, uint32_t n)
-{
-	return q->opts.near ? q->opts.near[n] : n;
-}
-
 static int judge_rails(const struct question *q, struct mrg_path *path,
 		       struct mrg_path_reason *reason)
 {
@@ -248,7 +238,7 @@ static int judge_rails(const struct question *q, struct mrg_path *path,
 		return because(reason, -ENODEV,
 			       "The list of near devices is empty: no local device is near.");
 	for (uint32_t i = 0; i < count && path->rail_count < MRG_PATH_MAX_RAILS; i++) {
-		uint32_t local = nth_near(q, i);
+		uint32_t local = q->opts.near ? q->opts.near[i] : i;
 
 		if (local >= q->local->device_count)
 			return because(reason, -EINVAL,
@@ -327,14 +317,6 @@ ssize_t mrg_explain_path(const struct mrg_descriptor *local, const struct mrg_de
 	return (ssize_t)considered;
 }
 
-/* As many reasons as there is room for. */
-static int no_way(const struct mrg_descriptor *remote, const char *reasons, struct mrg_error *error)
-{
-	return base_error_set(error, -EHOSTUNREACH, "choose path",
-			      "Register the buffer for a protocol that both sides have.",
-			      "No way leads to the buffer of %s.%s", remote->host, reasons);
-}
-
 int mrg_path_choose(const struct mrg_descriptor *local, const struct mrg_descriptor *remote,
 		    const struct mrg_path_opts *opts, struct mrg_path *path,
 		    struct mrg_error *error)
@@ -361,5 +343,9 @@ int mrg_path_choose(const struct mrg_descriptor *local, const struct mrg_descrip
 		if (length >= sizeof(reasons))
 			length = sizeof(reasons) - 1;
 	}
-	return no_way(remote, length ? reasons : " All protocols are excluded.", error);
+	/* As many reasons as there is room for. */
+	return base_error_set(error, -EHOSTUNREACH, "choose path",
+			      "Register the buffer for a protocol that both sides have.",
+			      "No way leads to the buffer of %s.%s", remote->host,
+			      length ? reasons : " All protocols are excluded.");
 }

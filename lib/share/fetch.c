@@ -68,17 +68,13 @@ static int broken(const struct fetch *fetch, const char *what)
 
 /* ---- connecting ---- */
 
-static bool other_network(const struct fetch *fetch)
-{
-	return fetch->token->netns && fetch->share->netns &&
-	       fetch->token->netns != fetch->share->netns;
-}
-
 static int refused(const struct fetch *fetch, const struct share_address *address, int ret)
 {
 	struct mrg_share *share = fetch->share;
+	uint64_t netns = fetch->token->netns;
 
-	if (share_is_abstract(address) && ret == -ECONNREFUSED && other_network(fetch))
+	if (share_is_abstract(address) && ret == -ECONNREFUSED && netns && share->netns &&
+	    netns != share->netns)
 		return base_fail(
 			share->error_owner, -ENETUNREACH, "connect",
 			"Set MRGUARD_SHARE_DIR in the owner to a directory that both see, such as a shared mount.",
@@ -232,11 +228,6 @@ static ssize_t next_message(struct fetch *fetch, union share_message *message, i
 	}
 }
 
-static uint64_t expected_size(const struct fetch *fetch)
-{
-	return fetch->token->runs[fetch->run].size;
-}
-
 static void advance(struct fetch *fetch)
 {
 	fetch->next++;
@@ -269,7 +260,7 @@ static int take_chunks(struct fetch *fetch, const struct share_chunks *chunks, c
 	while (!ret && i < count) {
 		const struct share_chunk *chunk = &chunks->chunks[i];
 
-		if (chunk->size != expected_size(fetch)) {
+		if (chunk->size != fetch->token->runs[fetch->run].size) {
 			ret = broken(fetch, "a chunk has another size than in the token");
 			break;
 		}

@@ -294,18 +294,10 @@ static struct mrg_range *gpu_range(struct mrg_share *share, const struct mrg_mem
 	return range;
 }
 
-/* Told here and not to a peer later.  ROCm is not asked ahead: an export there
- * is not without effects. */
-static int try_handle(struct mrg_range *range)
-{
-	struct gpu_ipc_handle handle;
-
-	return range->kind == SHARE_CUDA_IPC ? share_range_handle(range, &handle) : 0;
-}
-
 int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
 		      struct mrg_range **out)
 {
+	struct gpu_ipc_handle handle;
 	struct mrg_range *range = NULL;
 	struct mrg_mem mem;
 	int ret = share_check(share);
@@ -324,9 +316,13 @@ int mrg_share_publish(struct mrg_share *share, uint64_t addr, uint64_t length,
 	ret = vet(share, &mem, addr, length);
 	if (!ret) {
 		range = gpu_range(share, &mem, addr, length);
-		ret = range ? try_handle(range) :
-			      base_fail(share->error_owner, -ENOMEM, "publish", "",
+		if (!range)
+			ret = base_fail(share->error_owner, -ENOMEM, "publish", "",
 					"No memory is left for the range.");
+		/* Told here and not to a peer later.  ROCm is not asked ahead: an
+		 * export there is not without effects. */
+		else if (range->kind == SHARE_CUDA_IPC)
+			ret = share_range_handle(range, &handle);
 	}
 	if (ret && range)
 		share_range_free(range);

@@ -25,17 +25,11 @@ static int choose_dir(struct mrg_share *share, const char *dir)
 	return share_name(share->dir, &probe);
 }
 
-static bool vmm_is_off(void)
-{
-	const char *value = secure_getenv("MRGUARD_SHARE_VMM");
-
-	return value && !strcmp(value, "0");
-}
-
 int mrg_share_open(struct mrg_share **out, const struct mrg_share_opts *opts)
 {
 	struct mrg_share_opts o;
 	struct mrg_share *share;
+	const char *vmm;
 	int ret;
 
 	if (base_opts_copy(&o, sizeof(o), opts) || o.reserved)
@@ -53,7 +47,8 @@ int mrg_share_open(struct mrg_share **out, const struct mrg_share_opts *opts)
 	share->pid = getpid();
 	share->timeout_ms = o.timeout_ms ? o.timeout_ms : TIMEOUT_MS;
 	share->gpu = o.gpu;
-	share->no_vmm = vmm_is_off();
+	vmm = secure_getenv("MRGUARD_SHARE_VMM");
+	share->no_vmm = vmm && !strcmp(vmm, "0");
 	share->netns = share_netns();
 	share_boot_id(share->boot);
 	pthread_mutex_init(&share->lock, NULL);

@@ -35,13 +35,6 @@ static void sleep_first(struct mrg_ep *ep, uint64_t until,
 	pthread_cond_broadcast(&ep->changed);
 }
 
-static void sleep_next(struct mrg_ep *ep, uint64_t until)
-{
-	ep->waiters++;
-	transfer_condition_wait(&ep->changed, &ep->lock, until);
-	ep->waiters--;
-}
-
 int transfer_ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *arg), void *arg,
 		      int timeout_ms)
 {
@@ -58,7 +51,9 @@ int transfer_ep_await(struct mrg_ep *ep, bool (*holds)(struct mrg_ep *ep, void *
 			pthread_mutex_unlock(&ep->lock);
 			pthread_mutex_lock(&ep->lock);
 		} else if (ep->sleeper) {
-			sleep_next(ep, until);
+			ep->waiters++;
+			transfer_condition_wait(&ep->changed, &ep->lock, until);
+			ep->waiters--;
 		} else {
 			sleep_first(ep, until, holds, arg);
 		}

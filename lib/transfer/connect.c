@@ -103,17 +103,9 @@ void transfer_ep_farewell(struct mrg_ep *ep, uint64_t until)
 		;
 }
 
-static void forget(struct mrg_ep *ep)
-{
-	struct mrg_transfer *transfer = ep->transfer;
-
-	pthread_mutex_lock(&transfer->lock);
-	transfer_slots_remove(&transfer->slots, ep->slot, ep->socket.fd);
-	pthread_mutex_unlock(&transfer->lock);
-}
-
 bool transfer_ep_end(struct mrg_ep *ep)
 {
+	struct mrg_transfer *transfer = ep->transfer;
 	bool open;
 
 	pthread_mutex_lock(&ep->lock);
@@ -123,7 +115,9 @@ bool transfer_ep_end(struct mrg_ep *ep)
 	/* From here on nothing can arrive: the peer's requests fail. */
 	transfer_lanes_destroy(ep);
 	pthread_mutex_unlock(&ep->lock);
-	forget(ep);
+	pthread_mutex_lock(&transfer->lock);
+	transfer_slots_remove(&transfer->slots, ep->slot, ep->socket.fd);
+	pthread_mutex_unlock(&transfer->lock);
 	return open && say_bye(ep);
 }
 

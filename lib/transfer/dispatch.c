@@ -38,14 +38,6 @@ static int on_refused(struct mrg_ep *ep, const struct transfer_message_refusal *
 	return 0;
 }
 
-static int on_bye(struct mrg_ep *ep)
-{
-	ep->settled = true;
-	transfer_ep_fail(ep, -ESHUTDOWN, "connection", "Connect again.",
-			 "Peer %s has closed the endpoint.", ep->peer);
-	return 0;
-}
-
 static int take_open(struct mrg_ep *ep, const struct transfer_message *message)
 {
 	switch (message->type) {
@@ -68,8 +60,12 @@ static int take(struct mrg_ep *ep, const struct transfer_message *message)
 {
 	if (message->type == MESSAGE_REFUSED)
 		return on_refused(ep, &message->refusal);
-	if (message->type == MESSAGE_BYE)
-		return on_bye(ep);
+	if (message->type == MESSAGE_BYE) {
+		ep->settled = true;
+		transfer_ep_fail(ep, -ESHUTDOWN, "connection", "Connect again.",
+				 "Peer %s has closed the endpoint.", ep->peer);
+		return 0;
+	}
 	if (message->type >= MESSAGE_OPTIONAL)
 		return 0;
 	if (ep->state == EP_OPEN)

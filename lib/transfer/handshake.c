@@ -165,12 +165,6 @@ static void opened(struct mrg_ep *ep)
 	transfer_ep_wake(ep);
 }
 
-static void drop_surplus(struct mrg_ep *ep, uint32_t wanted)
-{
-	while (ep->lane_count > wanted)
-		transfer_lane_destroy(ep, &ep->lanes[--ep->lane_count]);
-}
-
 /* The one that the peer sends to; there must be a way to the peer's as well. */
 static int take_gid(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
@@ -198,7 +192,8 @@ static int on_welcome(struct mrg_ep *ep, const struct transfer_message_hello *he
 	ret = meet_peer(ep, hello);
 	if (ret)
 		return ret;
-	drop_surplus(ep, hello->lanes);
+	while (ep->lane_count > hello->lanes)
+		transfer_lane_destroy(ep, &ep->lanes[--ep->lane_count]);
 	ret = take_gid(ep, hello);
 	if (!ret)
 		ret = connect_lanes(ep, hello);

@@ -165,16 +165,6 @@ static void post_failed(const struct transfer_slice *slice, int err)
 	transfer_request_fail(slice->request, &cause);
 }
 
-/* The last @count work requests were not posted. */
-static void take_back(struct mrg_ep *ep, struct transfer_lane *lane, uint32_t count)
-{
-	uint32_t end = lane->head;
-
-	lane->head -= count;
-	for (uint32_t i = lane->head; i != end; i++)
-		transfer_request_repeat(ep, &lane->ring[i & lane->mask]);
-}
-
 /*
  * The provider had less room than it promised: take fewer from now on.  Any
  * other refusal is the work request's own, or the queue pair's.
@@ -187,7 +177,9 @@ static void refused(struct mrg_ep *ep, struct transfer_lane *lane, struct chain 
 	struct transfer_slice first = lane->ring[(lane->head - count) & lane->mask];
 
 	ep->stats.slices -= count;
-	take_back(ep, lane, count);
+	lane->head -= count;
+	for (uint32_t i = 0; i < count; i++)
+		transfer_request_repeat(ep, &lane->ring[(lane->head + i) & lane->mask]);
 	if (err == ENOMEM && lane->head != lane->tail) {
 		lane->depth = lane->head - lane->tail;
 		/* The last slice that was posted may not ask for a completion. */

@@ -36,11 +36,6 @@ static void settle(struct mrg_ep *ep, struct transfer_lane *lane)
 	lane->flushed = lane->tail;
 }
 
-static bool drained(const struct transfer_lane *lane)
-{
-	return lane->tail == lane->head || lane->flushed == lane->head;
-}
-
 /* False: the device keeps the queue pair, and may still write. */
 static bool take_down(struct mrg_ep *ep, struct transfer_lane *lane)
 {
@@ -55,18 +50,15 @@ static bool take_down(struct mrg_ep *ep, struct transfer_lane *lane)
 
 /* ---- making it again ---- */
 
-static struct transfer_message_offer step_of(struct mrg_ep *ep, const struct transfer_lane *lane)
-{
-	return (struct transfer_message_offer){ .index = (uint32_t)(lane - ep->lanes),
-						.epoch = lane->epoch };
-}
-
 static int tell(struct mrg_ep *ep, struct transfer_lane *lane, enum transfer_message_type type)
 {
-	struct transfer_message message = { .type = type };
+	struct transfer_message message = {
+		.type = type,
+		.offer = { .port = ep->port,
+			   .index = (uint32_t)(lane - ep->lanes),
+			   .epoch = lane->epoch },
+	};
 
-	message.offer = step_of(ep, lane);
-	message.offer.port = ep->port;
 	if (lane->qp)
 		message.offer.lane =
 			(struct transfer_message_lane){ lane->qp->qp_num, lane->local_psn };
@@ -181,7 +173,7 @@ static void next_step(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t no
 static void end_drain(struct mrg_ep *ep, struct transfer_lane *lane, uint64_t now)
 {
 	transfer_ep_drain(ep);
-	if (!drained(lane) && now < lane->due) {
+	if (lane->tail != lane->head && lane->flushed != lane->head && now < lane->due) {
 		transfer_ep_look(ep, now + TICK_MS * MS);
 		return;
 	}

@@ -37,14 +37,6 @@ int mrg_transfer_last_error(const struct mrg_transfer *transfer, struct mrg_erro
 
 /* ---- options ---- */
 
-static int refuse(const char *name, uint64_t value, uint64_t limit)
-{
-	return base_fail(0, -EINVAL, "check options",
-			 "Use 0 for the default, or a value in the limit.",
-			 "The option %s is %llu, and at most %llu is possible.", name,
-			 (unsigned long long)value, (unsigned long long)limit);
-}
-
 /* MRGUARD_GID_INDEX, as for registration: the user's word comes first. */
 static int read_env(struct mrg_transfer_opts *opts)
 {
@@ -86,7 +78,11 @@ static int check_opts(const struct mrg_transfer_opts *o)
 
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
 		if (rules[i].value > rules[i].limit)
-			return refuse(rules[i].name, rules[i].value, rules[i].limit);
+			return base_fail(0, -EINVAL, "check options",
+					 "Use 0 for the default, or a value in the limit.",
+					 "The option %s is %llu, and at most %llu is possible.",
+					 rules[i].name, (unsigned long long)rules[i].value,
+					 (unsigned long long)rules[i].limit);
 	return 0;
 }
 
