@@ -53,6 +53,7 @@ struct mrg_directory {
 	char epoch[40];
 	uint64_t change; /* the last one seen */
 	void *known; /* tsearch(3): struct known */
+	bool doubts; /* some of them may be in doubt */
 };
 
 /* A command's words. */

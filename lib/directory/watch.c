@@ -177,6 +177,7 @@ static void check_epoch(struct mrg_directory *directory, const char *epoch)
 	if (!strcmp(epoch, directory->epoch))
 		return;
 	twalk_r(directory->known, doubt, &end);
+	directory->doubts = true;
 	snprintf(directory->epoch, sizeof(directory->epoch), "%s", epoch);
 }
 
@@ -274,7 +275,10 @@ static int64_t end_doubts(struct watching *in)
 {
 	struct doubts doubts = { in, base_now_ms(), INT64_MAX };
 
+	if (!in->directory->doubts)
+		return INT64_MAX;
 	twalk_r(in->directory->known, end_doubt, &doubts);
+	in->directory->doubts = doubts.next != INT64_MAX;
 	return doubts.next;
 }
 

@@ -25,7 +25,9 @@
 
 #include <mrguard/directory.h>
 
+#ifndef TIMEOUT_MS
 #define TIMEOUT_MS 1500
+#endif
 
 static pid_t server;
 static int port;
@@ -100,13 +102,12 @@ static struct mrg_directory *try_open(uint32_t lease_ms, const char *password, i
 	return directory;
 }
 
-static void start_server(const char *password)
+static void await_server(const char *password)
 {
 	struct mrg_directory *directory = NULL;
 	int ret = 0;
 
-	run_server(password);
-	for (int i = 0; i < 200 && !directory; i++) {
+	for (int i = 0; i < 1200 && !directory; i++) {
 		directory = try_open(0, *password ? password : NULL, &ret);
 		if (!directory)
 			pause_ms(50);
@@ -115,6 +116,12 @@ static void start_server(const char *password)
 		print_message("# %s\n", error.cause);
 	assert_non_null(directory);
 	mrg_directory_close(directory);
+}
+
+static void start_server(const char *password)
+{
+	run_server(password);
+	await_server(password);
 }
 
 static void stop_server(void)
