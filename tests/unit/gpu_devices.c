@@ -163,8 +163,10 @@ static void gpus_without_a_runtime_are_found_on_the_pci_bus(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+#define HANGS_S 20
+
 /* The libraries of this very host, whatever it has. */
-static void the_real_libraries_answer_quickly_and_without_a_crash(void **state)
+static void the_real_libraries_answer_without_a_crash(void **state)
 {
 	struct timespec start, end;
 	struct mrg_export out;
@@ -190,7 +192,7 @@ static void the_real_libraries_answer_quickly_and_without_a_crash(void **state)
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	seconds = (double)(end.tv_sec - start.tv_sec) + (end.tv_nsec - start.tv_nsec) / 1e9;
 	print_message("# %.3f s\n", seconds);
-	assert_true(seconds < 2);
+	assert_true(seconds < HANGS_S);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, setup)
@@ -203,7 +205,7 @@ int main(void)
 		TEST(a_driver_that_does_not_start_is_told_with_its_code),
 		TEST(without_device_nodes_the_driver_is_not_started),
 		TEST(gpus_without_a_runtime_are_found_on_the_pci_bus),
-		TEST(the_real_libraries_answer_quickly_and_without_a_crash),
+		TEST(the_real_libraries_answer_without_a_crash),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

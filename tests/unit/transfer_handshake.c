@@ -10,7 +10,7 @@
 #include "transfer_fake.h"
 
 #define QUICK_MS 300
-#define SOON_MS 2000
+#define SOON_MS 20000 /* on a busy machine: what takes longer hangs */
 
 static struct mrg_transfer *a, *b;
 static struct mrg_listener *listener;
@@ -400,13 +400,16 @@ static int dial(void)
 	return fd;
 }
 
-/* A busy endpoint's lock is held for most of the time. */
+/* A busy endpoint's lock is held until the test lets go. */
+static atomic_bool let_go;
+
 static void *hold_lock(void *arg)
 {
 	struct mrg_ep *ep = arg;
 
 	pthread_mutex_lock(&ep->lock);
-	usleep(2 * SOON_MS * 1000);
+	while (!let_go)
+		usleep(1000);
 	pthread_mutex_unlock(&ep->lock);
 	return NULL;
 }
@@ -415,7 +418,6 @@ static void a_busy_endpoint_holds_no_handshake_up(void **state)
 {
 	struct mrg_ep *busy, *busy_peer, *ep, *peer;
 	pthread_t thread;
-	uint64_t from;
 	int raw;
 
 	(void)state;
@@ -427,10 +429,9 @@ static void a_busy_endpoint_holds_no_handshake_up(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, hold_lock, busy_peer), 0);
 	raw = dial();
 	usleep(2 * QUICK_MS * 1000);
-	from = fake_now();
 	assert_int_equal(mrg_ep_connect(a, "127.0.0.1", port, &ep), 0);
-	assert_int_equal(mrg_listener_accept(listener, 5000, &peer), 0);
-	assert_true(fake_now() - from < SOON_MS * MS);
+	assert_int_equal(mrg_listener_accept(listener, SOON_MS, &peer), 0);
+	let_go = true;
 	pthread_join(thread, NULL);
 	close(raw);
 	mrg_ep_close(ep);
@@ -679,7 +680,7 @@ static unsigned int unaccepted(void)
 
 static void silent_peers_are_let_go_together(void **state)
 {
-	enum { COUNT = 24, EACH_MS = 200 };
+	enum { COUNT = 100, EACH_MS = 200 };
 	uint64_t from, until;
 	int fds[COUNT];
 
