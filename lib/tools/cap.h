@@ -15,8 +15,10 @@ struct cap_status {
 	bool loaded;
 	bool needless; /* this kernel's walk was asked, and is right */
 	bool boot;
+	struct mrg_rdma_dev *devs;
+	ssize_t dev_count; /* or -errno, as the other two */
 	struct mrg_cap_mr *mrs;
-	ssize_t mr_count; /* or -errno, as the other */
+	ssize_t mr_count;
 	pid_t *holders; /* without this process, each once; 0: of another PID namespace */
 	ssize_t holder_count;
 };

@@ -82,6 +82,7 @@ void cap_look(struct cap_status *status)
 		(struct cap_status){ .loaded = mrg_cap_is_loaded(), .boot = mrg_cap_is_for_boot() };
 	module_open(&status->module);
 	status->needless = is_needless(&status->module);
+	status->dev_count = mrg_rdma_list(NULL, &status->devs);
 	status->mr_count = status->loaded ? mrg_cap_before(&status->mrs) : 0;
 	if (status->loaded)
 		look_for_holders(status);
@@ -90,6 +91,8 @@ void cap_look(struct cap_status *status)
 void cap_close(struct cap_status *status)
 {
 	module_close(&status->module);
+	if (status->dev_count >= 0)
+		free(status->devs);
 	free(status->mrs);
 	free(status->holders);
 }
@@ -209,6 +212,33 @@ static void print_state(const struct term *term, const struct cap_status *status
 			       "not enabled: sudo mrguard cap on --boot sets it at each boot");
 }
 
+static const char *pick_text(const struct mrg_rdma_dev *dev)
+{
+	if (!dev->has_pci)
+		return "needs no cap: without a PCI function there are no DMA addresses";
+	switch (dev->pick) {
+	case MRG_PICK_KERNEL:
+		return "reached by the cap";
+	case MRG_PICK_OWN:
+		return "not reached: its driver has a pick of its own";
+	default:
+		return "not known: what its driver's module imports cannot be read";
+	}
+}
+
+static void print_devices(const struct term *term, const struct cap_status *status)
+{
+	if (status->dev_count < 0)
+		fprintf(term->out, "devices  cannot be listed: %s\n",
+			strerror((int)-status->dev_count));
+	else
+		fprintf(term->out, "devices%s\n", status->dev_count ? "" : "  none");
+	for (ssize_t i = 0; i < status->dev_count; i++)
+		fprintf(term->out, "  %-14s  %-12s  %s\n", status->devs[i].name,
+			status->devs[i].driver[0] ? status->devs[i].driver : "-",
+			pick_text(&status->devs[i]));
+}
+
 static void print_mrs(const struct term *term, const struct cap_status *status)
 {
 	if (status->mr_count < 0) {
@@ -245,6 +275,7 @@ static void print_holders(const struct term *term, const struct cap_status *stat
 void cap_print(const struct term *term, const struct cap_status *status)
 {
 	print_state(term, status);
+	print_devices(term, status);
 	if (!status->loaded)
 		return;
 	print_mrs(term, status);
@@ -262,6 +293,17 @@ static json_t *json_counts(const struct cap_status *status)
 	json_put(&out, "asked", json_count(info->cap_asked));
 	json_put(&out, "capped", json_count(info->cap_capped));
 	json_put(&out, "uncapped", json_count(info->cap_uncapped));
+	return out;
+}
+
+static json_t *json_dev(const struct cap_status *status, ssize_t at)
+{
+	const struct mrg_rdma_dev *dev = &status->devs[at];
+	json_t *out = json_object();
+
+	json_put(&out, "name", json_text(dev->name));
+	json_put(&out, "driver", dev->driver[0] ? json_text(dev->driver) : json_null());
+	json_put(&out, "pick", json_string(mrg_pick_name(dev->pick)));
 	return out;
 }
 
@@ -308,6 +350,7 @@ int cap_print_json(const struct cap_status *status)
 	json_put(&out, "counts", json_counts(status));
 	json_put(&out, "boot", json_boolean(status->boot));
 	json_put(&out, "at_risk", json_boolean(cap_is_at_risk(status)));
+	json_put(&out, "devices", json_list(status->dev_count, json_dev, status));
 	json_put(&out, "before", json_list(status->mr_count, json_mr, status));
 	json_put(&out, "holders", json_list(status->holder_count, json_holder, status));
 	return json_print(out);

@@ -114,6 +114,9 @@ static void it_is_set_beside_an_mr_from_before(struct ibv_mr *mr)
 		 ".before[0].pid == %d and .before[0].length == 12884901888",
 		 getpid());
 	ok(status_is(filter), "JSON has it as certain");
+	ok(status_is(
+		   "[.devices[] | select(.name == \"simnic0\") | .driver, .pick] == [\"simnic\", \"kernel\"]"),
+	   "its device's driver asks the capped function");
 	ibv_dereg_mr(mr);
 	ok(status_is("(.before | length) == 0 and .at_risk == false"),
 	   "once it is deregistered it is gone from the status");

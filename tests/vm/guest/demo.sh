@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What `make demo` shows, inside the VM: the wrap named before it happens, a
-# plan that avoids it, the kernel's own functions agreeing, and then the bytes.
+# plan that avoids it, the kernel's own functions agreeing, then the bytes, and
+# the same plain verbs on the kernel capped.
 set -u
 
 bold='' plain=''
@@ -42,3 +43,10 @@ echo
 echo "And with real bytes, moved by an RDMA device that follows the kernel's block list:"
 export LD_PRELOAD=$MRG_BUILD/tests/vm/shim/simnic-verbs.so
 show mrguard demo
+
+echo
+echo "The operator's cure, for every program: a module caps the kernel's page for MRs. The same"
+echo "plain verbs, the same buffer (12 GiB, equal modulo 4 GiB), one MR:"
+show mrguard cap on
+show mrguard selftest --device simnic0 --buffer simgpu:12G,seg=2G --iova 0x700000000000 \
+	--blocks 96 --raw
