@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 
 #ifdef BASE_CHECK_SENTENCES
 #include <stdlib.h>
@@ -40,6 +41,8 @@ int base_error_vset(struct mrg_error *error, int code, int piece, const char *st
 	snprintf(whole.stage, sizeof(whole.stage), "%s", stage);
 	snprintf(whole.remedy, sizeof(whole.remedy), "%s", remedy);
 	vsnprintf(whole.cause, sizeof(whole.cause), cause, args);
+	base_make_plain(whole.cause);
+	base_make_plain(whole.remedy);
 	check_sentence("cause", whole.cause, sizeof(whole.cause));
 	check_sentence("remedy", whole.remedy, sizeof(whole.remedy));
 	*error = whole;

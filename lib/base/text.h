@@ -9,7 +9,7 @@
 /*
  * A terminal acts on control characters, and whoever may start a process, or
  * has recorded a host, may put them into a name: white space becomes a space,
- * the rest "?".
+ * the rest "?".  UTF-8 has 32 more of them, 0xc2 0x80 to 0xc2 0x9f.
  */
 static inline void base_make_plain(char *text)
 {
@@ -18,6 +18,9 @@ static inline void base_make_plain(char *text)
 			*text = ' ';
 		else if ((unsigned char)*text < ' ' || *text == 0x7f)
 			*text = '?';
+		else if ((unsigned char)text[0] == 0xc2 && (unsigned char)text[1] >= 0x80 &&
+			 (unsigned char)text[1] < 0xa0)
+			text[0] = text[1] = '?';
 	}
 }
 

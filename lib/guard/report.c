@@ -61,6 +61,12 @@ static const char *fork_sentence(const struct guard_state *s)
 					     sentences[fork][s->kernel_copies == MRG_KERNEL_COPIES];
 }
 
+/* The state may be another process's: no number of it is trusted. */
+static int module_errno(const struct guard_state *s)
+{
+	return s->module_error < 0 && s->module_error > -4096 ? -s->module_error : 0;
+}
+
 static uint32_t kept_events(const struct guard_state *s)
 {
 	uint32_t all = atomic_load(&s->events);
@@ -121,7 +127,7 @@ static void text_head(struct guard_sigsafe *t, const struct guard_state *s)
 	if (s->module_error)
 		guard_sigsafe_print(
 			t, "  Verdicts are conservative without /dev/mrguard: %s (errno %d).\n",
-			module_words(-s->module_error), -s->module_error);
+			module_words(module_errno(s)), module_errno(s));
 }
 
 static void text_tallies(struct guard_sigsafe *t, const struct guard_state *s)
@@ -352,7 +358,7 @@ static void json_head(struct guard_sigsafe *t, const struct guard_state *s,
 	guard_sigsafe_json_str(t, "at_risk", guard_action_name(s->at_risk));
 	guard_sigsafe_json_str(t, "unknown", guard_action_name(s->unknown));
 	guard_sigsafe_json_str(t, "walk", mrg_walk_name(s->walk));
-	guard_sigsafe_json_int(t, "module_error", -s->module_error);
+	guard_sigsafe_json_int(t, "module_error", module_errno(s));
 	guard_sigsafe_json_str(t, "fork", guard_fork_name(atomic_load(&s->fork)));
 	guard_sigsafe_json_str(t, "fork_reason", fork_sentence(s));
 }

@@ -3,12 +3,30 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "guard/process.h"
 #include "guard/real.h"
 #include "guard/report.h"
 #include "guard/report_send.h"
+
+#define LAST_WAIT_MS 1000 /* for a reader of standard error, when the process ends */
+
+/* A FIFO without a reader would stop the program, and a link leads elsewhere. */
+static int open_file(const char *path)
+{
+	int fd =
+		open(path,
+		     O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+		     0644);
+	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && S_ISREG(st.st_mode)))
+		return fd;
+	close(fd);
+	return -1;
+}
 
 /* Appends, so that processes can share a file.  Where the file cannot be opened,
  * the report goes to standard error instead. */
@@ -20,7 +38,7 @@ static int open_report(const struct guard_process *p)
 	if (!p->policy.report)
 		return guard_process_stderr(p);
 	if (guard_report_path(p->policy.report, p->state->pid, path, sizeof(path)))
-		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+		fd = open_file(path);
 	return fd < 0 ? guard_process_stderr(p) : fd;
 }
 
@@ -33,6 +51,8 @@ static void send_report(struct guard_process *p, enum guard_moment moment)
 		return;
 	atomic_store(&p->state->unguarded, guard_real_unguarded());
 	guard_sigsafe_begin(&t, fd);
+	/* Nobody may read; a signal handler never waits. */
+	t.wait_ms = moment == GUARD_AT_SIGNAL ? 0 : LAST_WAIT_MS;
 	guard_report(&t, p->state, moment, p->policy.json);
 	guard_sigsafe_end(&t);
 	if (fd != STDERR_FILENO)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -8,9 +9,18 @@
 void guard_sigsafe_begin(struct guard_sigsafe *t, int fd)
 {
 	t->fd = fd;
+	t->wait_ms = -1;
 	t->failed = false;
 	t->comma = false;
 	t->used = 0;
+}
+
+/* A pipe that poll() calls writable takes a buffer of ours at once. */
+static bool may_write(const struct guard_sigsafe *t)
+{
+	struct pollfd p = { .fd = t->fd, .events = POLLOUT };
+
+	return t->wait_ms < 0 || poll(&p, 1, t->wait_ms) > 0;
 }
 
 static void flush(struct guard_sigsafe *t)
@@ -18,7 +28,13 @@ static void flush(struct guard_sigsafe *t)
 	size_t done = 0;
 
 	while (t->fd >= 0 && done < t->used && !t->failed) {
-		ssize_t n = write(t->fd, t->buf + done, t->used - done);
+		ssize_t n;
+
+		if (!may_write(t)) {
+			t->failed = true;
+			break;
+		}
+		n = write(t->fd, t->buf + done, t->used - done);
 
 		if (n > 0)
 			done += (size_t)n;
@@ -44,12 +60,19 @@ static void put(struct guard_sigsafe *t, char c)
 	t->buf[t->used++] = c;
 }
 
+/* Names of programs and devices can hold anything; JSON must be UTF-8, and a
+ * terminal acts on control characters. */
+static char plain(char c)
+{
+	return c < 0x20 || c >= 0x7f ? '?' : c;
+}
+
 static void put_text(struct guard_sigsafe *t, const char *s, size_t width)
 {
 	size_t length = strlen(s);
 
 	while (*s)
-		put(t, *s++);
+		put(t, plain(*s++));
 	for (; length < width; length++)
 		put(t, ' ');
 }
@@ -160,16 +183,13 @@ struct guard_size guard_size(uint64_t bytes)
 	return size;
 }
 
-/* Names of programs and devices can hold anything; JSON must be UTF-8. */
 static void put_quoted(struct guard_sigsafe *t, const char *s)
 {
 	put(t, '"');
 	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-
-		if (c == '"' || c == '\\')
+		if (*s == '"' || *s == '\\')
 			put(t, '\\');
-		put(t, c < 0x20 || c >= 0x7f ? '?' : *s);
+		put(t, plain(*s));
 	}
 	put(t, '"');
 }

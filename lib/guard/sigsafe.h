@@ -14,17 +14,20 @@
 
 struct guard_sigsafe {
 	int fd; /* takes a full buffer; -1: the text is cut */
+	int wait_ms; /* for a reader of @fd; -1: for ever */
 	bool failed;
 	bool comma; /* JSON: one is due before the next value */
 	size_t used;
 	char buf[4096];
 };
 
+/** guard_sigsafe_begin() - a text for @fd, whose reader it waits for: see @wait_ms */
 void guard_sigsafe_begin(struct guard_sigsafe *t, int fd);
 /** guard_sigsafe_end() - write what is left.  Return: 0; -EIO where a write failed */
 int guard_sigsafe_end(struct guard_sigsafe *t);
 
-/** guard_sigsafe_print() - printf() with %s, %-Ns, %d, %u, %lu and %#lx, no others */
+/** guard_sigsafe_print() - printf() with %s, %-Ns, %d, %u, %lu and %#lx, no others;
+ *  of strings only printable ASCII is shown as it is */
 void guard_sigsafe_print(struct guard_sigsafe *t, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void guard_sigsafe_vprint(struct guard_sigsafe *t, const char *format, va_list args);

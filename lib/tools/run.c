@@ -2,6 +2,7 @@
 /* mrguard run: starts a program with the guard. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <libgen.h>
 #include <limits.h>
@@ -187,10 +188,28 @@ static int cannot_write(const char *path)
 	char folder[PATH_MAX];
 	struct stat st;
 
-	if (!strstr(path, "%p") && !stat(path, &st))
-		return S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
+	if (!strstr(path, "%p") && !lstat(path, &st)) {
+		if (S_ISDIR(st.st_mode))
+			return EISDIR;
+		if (S_ISLNK(st.st_mode))
+			return ELOOP;
+		if (!S_ISREG(st.st_mode))
+			return ENOTSUP;
+		return access(path, W_OK) ? errno : 0;
+	}
 	snprintf(folder, sizeof(folder), "%s", path);
 	return !strstr(dirname(folder), "%p") && access(folder, W_OK | X_OK) ? errno : 0;
+}
+
+static int empty_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), ret;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -1;
+	ret = ftruncate(fd, 0);
+	close(fd);
+	return ret;
 }
 
 /* Makes the path absolute, because the program may change its folder, and empties a
@@ -205,11 +224,11 @@ static int set_report(const struct run_args *args)
 		return -1;
 	errno = cannot_write(path);
 	if (errno) {
-		fail_say("Name a file in an existing folder that you may write.",
+		fail_say("Name a regular file, no link, in an existing folder that you may write.",
 			 "The report file %s cannot be written: %m.", path);
 		return -1;
 	}
-	if (!strstr(path, "%p") && truncate(path, 0) && errno != ENOENT && errno != EINVAL) {
+	if (!strstr(path, "%p") && empty_file(path)) {
 		fail_say("", "The report file %s cannot be emptied: %m.", path);
 		return -1;
 	}

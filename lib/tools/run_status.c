@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -45,7 +44,7 @@ static int open_report(pid_t pid)
 	while (fd == -ENODATA && (e = readdir(d))) {
 		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
 		if (is_report(path))
-			fd = open(path, O_RDONLY | O_CLOEXEC);
+			fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	}
 	closedir(d);
 	return fd == -1 ? -errno : fd;
@@ -102,22 +101,49 @@ static int check_head(pid_t pid, int fd, struct mrg_error *error)
 	return 0;
 }
 
-static const struct guard_state *map_report(pid_t pid, struct mrg_error *error)
+/* Another process can shorten the file and change it at any time: it is read
+ * once, and its strings are ended here. */
+static int read_state(int fd, struct guard_state *state)
 {
-	const struct guard_state *state = MAP_FAILED;
-	int fd = open_report(pid);
+	char *to = (char *)state;
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < sizeof(*state)) {
+		n = pread(fd, to + done, sizeof(*state) - done, (off_t)done);
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		done += (size_t)n;
+	}
+	state->program[sizeof(state->program) - 1] = '\0';
+	for (size_t i = 0; i < GUARD_EVENTS; i++) {
+		struct guard_event *event = &state->event[i];
+
+		event->cause[sizeof(event->cause) - 1] = '\0';
+		event->remedy[sizeof(event->remedy) - 1] = '\0';
+	}
+	return 0;
+}
+
+static struct guard_state *copy_report(pid_t pid, struct mrg_error *error)
+{
+	struct guard_state *state = NULL;
+	int fd = open_report(pid), ret = 0;
 
 	if (fd < 0) {
 		fail_open(pid, fd, error);
 		return NULL;
 	}
 	if (!check_head(pid, fd, error)) {
-		state = mmap(NULL, sizeof(*state), PROT_READ, MAP_SHARED, fd, 0);
-		if (state == MAP_FAILED)
-			fail_open(pid, -errno, error);
+		state = malloc(sizeof(*state));
+		ret = state ? read_state(fd, state) : -ENOMEM;
 	}
 	close(fd);
-	return state == MAP_FAILED ? NULL : state;
+	if (!ret)
+		return state;
+	fail_open(pid, ret, error);
+	free(state);
+	return NULL;
 }
 
 static bool at_risk(const struct guard_state *state)
@@ -129,11 +155,12 @@ static bool at_risk(const struct guard_state *state)
 
 int run_status(pid_t pid, bool json)
 {
-	const struct guard_state *state;
+	struct guard_state *state;
 	struct guard_sigsafe text;
 	struct mrg_error error;
+	int status;
 
-	state = map_report(pid, &error);
+	state = copy_report(pid, &error);
 	if (!state) {
 		fail_print(&error);
 		return EXIT_FAILED;
@@ -141,7 +168,7 @@ int run_status(pid_t pid, bool json)
 	fflush(stdout);
 	guard_sigsafe_begin(&text, STDOUT_FILENO);
 	guard_report(&text, state, GUARD_LIVE, json);
-	if (guard_sigsafe_end(&text))
-		return EXIT_FAILED;
-	return at_risk(state) ? EXIT_AT_RISK : EXIT_OK;
+	status = guard_sigsafe_end(&text) ? EXIT_FAILED : at_risk(state) ? EXIT_AT_RISK : EXIT_OK;
+	free(state);
+	return status;
 }
