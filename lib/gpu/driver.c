@@ -22,11 +22,6 @@ static void *dl_sym(void *library, const char *name)
 
 const struct gpu_loader gpu_dl_loader = { dl_open, dl_sym };
 
-static bool good_page_size(uint64_t size)
-{
-	return size >= 4096 && !(size & (size - 1));
-}
-
 int gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
 		  const struct gpu_loader *loader, const char *nodes)
 {
@@ -38,7 +33,7 @@ int gpu_open_with(struct mrg_gpu **out, const struct mrg_gpu_opts *opts,
 		return -EINVAL;
 	if (!o.page_size)
 		o.page_size = (uint64_t)sysconf(_SC_PAGESIZE);
-	if (!good_page_size(o.page_size))
+	if (o.page_size < 4096 || o.page_size & (o.page_size - 1))
 		return -EINVAL;
 	if (!o.sysfs)
 		o.sysfs = "/sys";

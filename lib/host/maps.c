@@ -214,11 +214,7 @@ static void parse_flags(const char *at, struct host_maps_vma *vma)
 	vma->detailed = true;
 }
 
-static bool has_key(const char *line, size_t len, const char *key, size_t klen)
-{
-	return len > klen && !memcmp(line, key, klen);
-}
-#define HAS_KEY(line, len, key) has_key(line, len, key, sizeof(key) - 1)
+#define HAS_KEY(line, len, key) ((len) >= sizeof(key) && !memcmp(line, key, sizeof(key) - 1))
 
 static uint64_t parse_kib(const char *at)
 {
@@ -259,15 +255,6 @@ int host_maps_next(struct host_maps *maps, struct host_maps_vma *vma)
 	return len < 0 ? (int)len : 1;
 }
 
-static size_t count_lines(const char *buf, size_t len)
-{
-	size_t lines = 0;
-
-	for (const char *at = buf; (at = memchr(at, '\n', len - (size_t)(at - buf))); at++)
-		lines++;
-	return lines;
-}
-
 /* The vsyscall page stands last, at the top of the address space (x86). */
 static bool ends_with_vsyscall(const char *buf, size_t len)
 {
@@ -287,7 +274,9 @@ ssize_t host_maps_count(const char *path)
 	if (ret)
 		return ret;
 	while ((got = read_again(maps.fd, maps.buf, BUFFER_SIZE)) > 0) {
-		lines += (ssize_t)count_lines(maps.buf, (size_t)got);
+		for (const char *at = maps.buf, *end = at + got;
+		     (at = memchr(at, '\n', (size_t)(end - at))); at++)
+			lines++;
 		vsyscall = ends_with_vsyscall(maps.buf, (size_t)got);
 	}
 	host_maps_close(&maps);

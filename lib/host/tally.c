@@ -23,19 +23,15 @@ void host_tally_release(struct host_tally *tally)
 	tally->entries = tally->spare = NULL;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-	return hash ^ hash >> 32;
-}
-
 static uint64_t key_hash(const struct host_tally_key *key)
 {
 	uint64_t words[sizeof(*key) / sizeof(uint64_t)], hash = 0;
 
 	memcpy(words, key, sizeof(words));
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		hash = mix(hash, words[i]);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ULL;
+		hash ^= hash >> 32;
+	}
 	return hash;
 }
 

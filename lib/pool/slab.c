@@ -35,16 +35,6 @@ static void cut(struct mrg_pool *pool, struct pool_slab *slab)
 	}
 }
 
-static void give_out(struct mrg_pool *pool, struct pool_slab *slab)
-{
-	/* From the last to the first, so that the first is taken first. */
-	for (unsigned int i = slab->count; i-- > 0;) {
-		struct pool_buffer *buffer = &slab->buffers[i];
-
-		pool_central_put(pool, slab->class, &buffer, 1);
-	}
-}
-
 /* @slab keeps its handle where it could not be deregistered. */
 static int reg(struct mrg_pool *pool, struct pool_slab *slab)
 {
@@ -87,7 +77,9 @@ int pool_slab_add(struct mrg_pool *pool, unsigned int class)
 	pool->slabs = slab;
 	pool->registered += slab->memory.length;
 	pool->registrations++;
-	give_out(pool, slab);
+	/* From the last to the first, so that the first is taken first. */
+	for (unsigned int i = slab->count; i-- > 0;)
+		pool_central_put(pool, class, &(struct pool_buffer *){ &slab->buffers[i] }, 1);
 	return ret;
 
 put_memory:

@@ -59,13 +59,6 @@ static int each_vma(struct region_range range,
 	return ret < 0 ? ret : 0;
 }
 
-/* Whether it has an anon_vma is not shown: none of its pages is anonymous, so
- * it can lack one. */
-static bool may_be_unwritten(const struct host_maps_vma *vma)
-{
-	return vma->perms[1] == 'w' && vma->perms[3] == 'p' && !vma->anon;
-}
-
 struct survey {
 	struct region_range range;
 	struct mrg_vma_counts *facts;
@@ -76,7 +69,9 @@ static int add_facts(const struct host_maps_vma *vma, struct region_range part, 
 {
 	struct survey *survey = arg;
 	struct mrg_vma_counts *facts = survey->facts;
-	bool unwritten = may_be_unwritten(vma);
+	/* Whether it has an anon_vma is not shown: none of its pages is anonymous,
+	 * so it can lack one. */
+	bool unwritten = vma->perms[1] == 'w' && vma->perms[3] == 'p' && !vma->anon;
 
 	facts->vmas++;
 	facts->mapped += part.end - part.start;
@@ -92,12 +87,6 @@ static int add_facts(const struct host_maps_vma *vma, struct region_range part, 
 	return 0;
 }
 
-/* A module of before these fields leaves them zero. */
-static bool complete(const struct mrg_vma_counts *facts)
-{
-	return !facts->vmas || (facts->mapped && facts->page_size);
-}
-
 int region_range_facts(struct mrg_dev *dev, struct region_range range, struct mrg_vma_counts *facts,
 		       struct region_range_ends *ends)
 {
@@ -106,7 +95,9 @@ int region_range_facts(struct mrg_dev *dev, struct region_range range, struct mr
 
 	if (ends)
 		*ends = (struct region_range_ends){ .known = false };
-	if (dev && !mrg_dev_vma(dev, 0, range.start, range.end, facts) && complete(facts))
+	/* A module of before these fields leaves them zero. */
+	if (dev && !mrg_dev_vma(dev, 0, range.start, range.end, facts) &&
+	    (!facts->vmas || (facts->mapped && facts->page_size)))
 		return 0;
 	memset(facts, 0, sizeof(*facts));
 	ret = each_vma(range, add_facts, &survey);

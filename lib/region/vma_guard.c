@@ -200,16 +200,6 @@ static void check_marks(struct mrg_vma_guard *guard, struct region_range range)
 		region_fork_distrust();
 }
 
-/* EAGAIN, ENOMEM and EINVAL are what a failed madvise leaves in errno; a
- * provider's own refusal does no harm to the counts. */
-static void check_counts(struct region_range range, int result)
-{
-	if (result != -EAGAIN && result != -ENOMEM && result != -EINVAL)
-		return;
-	if (!region_fork_still_marks(range.start))
-		region_fork_distrust();
-}
-
 void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr, uint64_t len,
 				int result)
 {
@@ -223,7 +213,11 @@ void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr, uint
 		return;
 	}
 	region_own_marks_leave(range);
-	check_counts(range, result);
+	/* EAGAIN, ENOMEM and EINVAL are what a failed madvise leaves in errno; a
+	 * provider's own refusal does no harm to the counts. */
+	if ((result == -EAGAIN || result == -ENOMEM || result == -EINVAL) &&
+	    !region_fork_still_marks(range.start))
+		region_fork_distrust();
 }
 
 void region_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr, uint64_t len,
