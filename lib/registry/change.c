@@ -251,23 +251,6 @@ static int show_record(struct mrg_buffer *buffer, const struct demand *demand)
 	return 0;
 }
 
-static void drop_record(struct mrg_buffer *buffer)
-{
-	if (buffer->locked->lazy)
-		registry_request_drop(buffer->locked->lazy);
-	registry_arena_give(&buffer->registry->index.records, buffer);
-}
-
-/* What a failed roll-back has left is tried again at closing. */
-static void leave_record(struct mrg_buffer *buffer)
-{
-	struct mrg_registry *registry = buffer->registry;
-
-	buffer->locked->state = BUFFER_LEFT;
-	push(&registry->left, buffer);
-	registry->stats.leftover += registry_entry_count(buffer);
-}
-
 static int register_new(struct mrg_registry *registry, struct demand *demand,
 			struct mrg_buffer **out)
 {
@@ -288,12 +271,20 @@ static int register_new(struct mrg_registry *registry, struct demand *demand,
 	}
 	take_out(&registry->making, buffer);
 	end_change(buffer);
-	if (!ret)
+	if (!ret) {
 		*out = buffer;
-	else if (registry_entry_count(buffer))
-		leave_record(buffer);
-	else
-		drop_record(buffer);
+		return 0;
+	}
+	/* What a failed roll-back has left is tried again at closing. */
+	if (registry_entry_count(buffer)) {
+		buffer->locked->state = BUFFER_LEFT;
+		push(&registry->left, buffer);
+		registry->stats.leftover += registry_entry_count(buffer);
+		return ret;
+	}
+	if (buffer->locked->lazy)
+		registry_request_drop(buffer->locked->lazy);
+	registry_arena_give(&registry->index.records, buffer);
 	return ret;
 }
 

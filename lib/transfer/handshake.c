@@ -112,14 +112,6 @@ static int connect_lanes(struct mrg_ep *ep, const struct transfer_message_hello 
 	return ret;
 }
 
-static int check_listener(struct mrg_ep *ep)
-{
-	if (!ep->listener || ep->listener->unaccepted < UNACCEPTED_MAX)
-		return 0;
-	return transfer_port_fail(ep, -EBUSY, "Connect again later.",
-				  "too many peers wait to be accepted");
-}
-
 static int on_hello(struct mrg_ep *ep, const struct transfer_message_hello *hello)
 {
 	struct transfer_message message = { .type = MESSAGE_WELCOME };
@@ -130,8 +122,9 @@ static int on_hello(struct mrg_ep *ep, const struct transfer_message_hello *hell
 	if (hello->port.ethernet && !hello->gids)
 		return -EPROTO;
 	ret = meet_peer(ep, hello);
-	if (!ret)
-		ret = check_listener(ep);
+	if (!ret && ep->listener && ep->listener->unaccepted >= UNACCEPTED_MAX)
+		ret = transfer_port_fail(ep, -EBUSY, "Connect again later.",
+					 "too many peers wait to be accepted");
 	if (!ret)
 		ret = transfer_ep_equip(ep);
 	if (!ret)

@@ -127,14 +127,6 @@ static void get_hello(struct base_le_reader *r, struct transfer_message_hello *h
 	get_parts(r, hello);
 }
 
-static void put_offer(uint8_t **at, const struct transfer_message_offer *offer)
-{
-	base_put_u32(at, offer->index);
-	base_put_u32(at, offer->epoch);
-	put_port(at, &offer->port);
-	put_lane(at, &offer->lane);
-}
-
 static void get_step(struct base_le_reader *r, struct transfer_message_offer *offer)
 {
 	memset(offer, 0, sizeof(*offer));
@@ -142,20 +134,6 @@ static void get_step(struct base_le_reader *r, struct transfer_message_offer *of
 	offer->epoch = base_le_u32(r);
 	if (offer->index >= MESSAGE_LANES)
 		r->bad = true;
-}
-
-static void get_offer(struct base_le_reader *r, struct transfer_message_offer *offer)
-{
-	get_step(r, offer);
-	get_port(r, &offer->port);
-	get_lane(r, &offer->lane);
-}
-
-static void put_refusal(uint8_t **at, const struct transfer_message_refusal *refusal)
-{
-	base_put_u32(at, (uint32_t)refusal->code);
-	base_put_bytes(at, refusal->cause, sizeof(refusal->cause));
-	base_put_bytes(at, refusal->remedy, sizeof(refusal->remedy));
 }
 
 static void get_refusal(struct base_le_reader *r, struct transfer_message_refusal *refusal)
@@ -176,7 +154,10 @@ static void put_body(uint8_t **at, const struct transfer_message *message)
 		break;
 	case MESSAGE_OFFER:
 	case MESSAGE_ANSWER:
-		put_offer(at, &message->offer);
+		base_put_u32(at, message->offer.index);
+		base_put_u32(at, message->offer.epoch);
+		put_port(at, &message->offer.port);
+		put_lane(at, &message->offer.lane);
 		break;
 	case MESSAGE_BROKEN:
 	case MESSAGE_RESUME:
@@ -184,7 +165,9 @@ static void put_body(uint8_t **at, const struct transfer_message *message)
 		base_put_u32(at, message->offer.epoch);
 		break;
 	case MESSAGE_REFUSED:
-		put_refusal(at, &message->refusal);
+		base_put_u32(at, (uint32_t)message->refusal.code);
+		base_put_bytes(at, message->refusal.cause, sizeof(message->refusal.cause));
+		base_put_bytes(at, message->refusal.remedy, sizeof(message->refusal.remedy));
 		break;
 	case MESSAGE_NOTE:
 		base_put_bytes(at, message->note.bytes, message->note.length);
@@ -198,14 +181,6 @@ static void put_body(uint8_t **at, const struct transfer_message *message)
 	}
 }
 
-static void get_note(struct base_le_reader *r, struct transfer_message_bytes *note)
-{
-	note->bytes = r->at;
-	note->length = r->left;
-	r->bad = !r->left;
-	r->left = 0;
-}
-
 static void get_body(struct base_le_reader *r, struct transfer_message *message)
 {
 	switch (message->type) {
@@ -215,7 +190,9 @@ static void get_body(struct base_le_reader *r, struct transfer_message *message)
 		break;
 	case MESSAGE_OFFER:
 	case MESSAGE_ANSWER:
-		get_offer(r, &message->offer);
+		get_step(r, &message->offer);
+		get_port(r, &message->offer.port);
+		get_lane(r, &message->offer.lane);
 		break;
 	case MESSAGE_BROKEN:
 	case MESSAGE_RESUME:
@@ -225,7 +202,9 @@ static void get_body(struct base_le_reader *r, struct transfer_message *message)
 		get_refusal(r, &message->refusal);
 		break;
 	case MESSAGE_NOTE:
-		get_note(r, &message->note);
+		message->note = (struct transfer_message_bytes){ r->at, r->left };
+		r->bad = !r->left;
+		r->left = 0;
 		break;
 	case MESSAGE_REVOKE:
 	case MESSAGE_REVOKED:
