@@ -34,7 +34,12 @@ struct check_rdma {
 	char foreign[256]; /* where a driver comes from that is not the kernel's; "" = it is */
 };
 
-enum check_walk { CHECK_WALK_UNKNOWN, CHECK_WALK_EXACT, CHECK_WALK_AFFECTED };
+enum check_walk {
+	CHECK_WALK_UNKNOWN,
+	CHECK_WALK_EXACT,
+	CHECK_WALK_AFFECTED,
+	CHECK_WALK_CAPPED, /* affected, and mrguard_cap.ko was seen to cap the pick */
+};
 
 /* Facts that several checks share, read once. */
 struct check_host {
@@ -53,6 +58,8 @@ struct check_host {
 	enum check_walk walk;
 	const char *walk_asked; /* how ib_core was asked; NULL: the version decides */
 	char walk_why[200]; /* why its file was not, or did not tell; "" */
+	enum mrg_cap cap; /* OFF where the module did not tell */
+	unsigned long long uncapped; /* picks that could not be capped */
 	struct check_rdma *rdma;
 	size_t rdma_count;
 	struct check_pci *gpus;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "host/pick.h"
 
 enum reach { NEVER, PLAIN_ONLY, DMABUF_AND_PLAIN, NOT_KNOWN };
 
@@ -92,6 +93,54 @@ static void add_affected(struct check_ctx *ctx, const struct check_rdma *r, enum
 		  evidence);
 }
 
+static int ask_pick(void *device, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", mrg_pick_name(host_pick_read("/sys", device)));
+	return 0;
+}
+
+/* Whose function picks the pages; UNKNOWN where a record does not tell. */
+static enum mrg_pick read_pick(struct check_ctx *ctx, const struct check_rdma *r)
+{
+	char fact[80], text[32];
+
+	snprintf(fact, sizeof(fact), "pick-%s", r->name);
+	if (host_tree_fact(ctx->tree, fact, text, sizeof(text), ask_pick, (void *)r->name) <= 0)
+		return MRG_PICK_UNKNOWN;
+	if (!strcmp(text, mrg_pick_name(MRG_PICK_KERNEL)))
+		return MRG_PICK_KERNEL;
+	return strcmp(text, mrg_pick_name(MRG_PICK_OWN)) ? MRG_PICK_UNKNOWN : MRG_PICK_OWN;
+}
+
+/* On a capped kernel: what the driver makes of it. */
+static void add_by_cap(struct check_ctx *ctx, const struct check_rdma *r, const char *evidence)
+{
+	static const char remedy[] =
+		"Register through libmrguard, or use the kernel's own driver, or update the kernel (commit 15fe76e23615).";
+	enum mrg_pick pick = read_pick(ctx, r);
+
+	ctx->basis = pick == MRG_PICK_UNKNOWN ? MRG_BASIS_NONE : MRG_BASIS_ASKED;
+	if (pick == MRG_PICK_OWN)
+		check_add(
+			ctx, MRG_CHECK_FAIL, r->name,
+			"The cap has no effect on this device: its driver picks pages by code of its own.",
+			remedy, "%s, capped, but not this driver", evidence);
+	else if (pick == MRG_PICK_UNKNOWN)
+		check_add(ctx, MRG_CHECK_WARN, r->name,
+			  "Whether the cap holds for this device is not known.", remedy,
+			  "%s, capped; no file shows that the driver uses the kernel's pick",
+			  evidence);
+	else if (ctx->host.uncapped)
+		check_add(
+			ctx, MRG_CHECK_WARN, r->name,
+			"A driver takes pages above 2 GiB only, which the cap lets through; whether it is this one is not known.",
+			remedy, "%s, capped; %llu picks could not be capped", evidence,
+			ctx->host.uncapped);
+	else
+		check_add(ctx, MRG_CHECK_OK, r->name, "The cap keeps this device's pages at 2 GiB.",
+			  "", "%s, capped", evidence);
+}
+
 bool check_device_pages(struct check_ctx *ctx, const struct check_rdma *r)
 {
 	static const char *const names[] = {
@@ -112,7 +161,9 @@ bool check_device_pages(struct check_ctx *ctx, const struct check_rdma *r)
 		ctx->basis = MRG_BASIS_READ;
 	else if (h->walk == CHECK_WALK_EXACT && h->walk_asked)
 		ctx->basis = MRG_BASIS_ASKED;
-	if (has_own_walk(h, r))
+	if (h->walk == CHECK_WALK_CAPPED && (reach != NEVER || has_own_walk(h, r)))
+		add_by_cap(ctx, r, evidence);
+	else if (has_own_walk(h, r))
 		add_own_walk(ctx, r, evidence);
 	else if (reach == NEVER || h->walk == CHECK_WALK_EXACT)
 		check_add(ctx, MRG_CHECK_OK, r->name,

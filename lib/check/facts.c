@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Facts that several checks share. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -33,8 +34,9 @@ static int ask_module(void *arg, char *buf, size_t cap)
 	rc = mrg_dev_info(dev, &info);
 	mrg_dev_close(dev);
 	if (!rc)
-		snprintf(buf, cap, "version %s\nabi %u\nwalk %s\ncap %s", info.version, info.abi,
-			 info.has_walk ? mrg_walk_name(info.walk) : "none", mrg_cap_name(info.cap));
+		snprintf(buf, cap, "version %s\nabi %u\nwalk %s\ncap %s\nuncapped %" PRIu64,
+			 info.version, info.abi, info.has_walk ? mrg_walk_name(info.walk) : "none",
+			 mrg_cap_name(info.cap), info.cap_uncapped);
 	return rc;
 }
 
@@ -211,6 +213,22 @@ static enum check_walk walk_by_version(const struct check_host *h)
 	return check_kernel_at_least(h, 7, 1, 1) ? harmless : CHECK_WALK_UNKNOWN;
 }
 
+/* The lines "cap" and "uncapped" of what the module says of itself. */
+static void read_cap(struct check_host *h, const char *text)
+{
+	const char *at = strstr(text, "\ncap ");
+
+	for (int cap = MRG_CAP_OFF; at && cap <= MRG_CAP_LOST; cap++) {
+		const char *name = mrg_cap_name((enum mrg_cap)cap);
+
+		if (strlen(name) == strcspn(at + 5, "\n") && !strncmp(at + 5, name, strlen(name)))
+			h->cap = (enum mrg_cap)cap;
+	}
+	at = strstr(text, "\nuncapped ");
+	if (at)
+		h->uncapped = strtoull(at + 10, NULL, 10);
+}
+
 static void take_walk(struct check_host *h, const char *walk, const char *from)
 {
 	if (h->walk_asked || !strcmp(walk, "none") || !strcmp(walk, "unknown"))
@@ -269,9 +287,13 @@ static void read_walk(struct check_ctx *ctx)
 	if (check_module_fact(ctx, buf, sizeof(buf)) > 0 &&
 	    sscanf(buf, "version %*s abi %*u walk %31s", walk) == 1)
 		take_walk(h, walk, "by the mrguard module");
+	if (h->walk_asked)
+		read_cap(h, buf);
 	/* A record takes along what another host may ask again. */
 	if (!h->walk_asked || ctx->opts->dump)
 		read_walk_of_file(ctx);
+	if (h->walk == CHECK_WALK_AFFECTED && h->cap == MRG_CAP_EFFECTIVE)
+		h->walk = CHECK_WALK_CAPPED;
 }
 
 static unsigned int read_hex(struct check_ctx *ctx, const char *dir, const char *file)

@@ -8,7 +8,7 @@
 void check_platform(struct check_ctx *ctx)
 {
 	const struct check_host *h = &ctx->host;
-	bool exact = h->walk == CHECK_WALK_EXACT;
+	bool exact = h->walk == CHECK_WALK_EXACT || h->walk == CHECK_WALK_CAPPED;
 
 	if (h->coherent)
 		check_add(

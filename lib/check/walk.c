@@ -3,7 +3,14 @@
 
 static void read_evidence(const struct check_host *h, char *text, size_t room)
 {
-	if (h->walk_asked)
+	if (h->walk == CHECK_WALK_CAPPED)
+		snprintf(text, room,
+			 "truncating, capped (both asked of the kernel by the mrguard module)");
+	else if (h->cap != MRG_CAP_OFF)
+		snprintf(text, room, "%s; cap %s (asked of ib_core %s)",
+			 h->walk == CHECK_WALK_EXACT ? "exact" : "truncating", mrg_cap_name(h->cap),
+			 h->walk_asked);
+	else if (h->walk_asked)
 		snprintf(text, room, "%s (asked of ib_core %s)",
 			 h->walk == CHECK_WALK_EXACT ? "exact" : "truncating", h->walk_asked);
 	else
@@ -14,6 +21,34 @@ static void read_evidence(const struct check_host *h, char *text, size_t room)
 			 !h->kernel_follows  ? ", whose number does not tell which fixes it has" :
 					       "",
 			 h->walk_why[0] ? "; " : "", h->walk_why);
+}
+
+static void add_capped(struct check_ctx *ctx, const char *evidence)
+{
+	if (ctx->host.uncapped)
+		check_add(
+			ctx, MRG_CHECK_WARN, "",
+			"The cap keeps this ib_core from picking pages that it walks wrong, but some driver takes larger pages only.",
+			"Register through libmrguard on the devices of the line 'device-pages'.",
+			"%s; %llu picks could not be capped", evidence, ctx->host.uncapped);
+	else
+		check_add(
+			ctx, MRG_CHECK_OK, "",
+			"The cap keeps this ib_core from picking pages of 4 GiB and more, which it walks wrong.",
+			"", "%s", evidence);
+}
+
+/* Somebody has set the cap, and relies on it. */
+static void add_without_effect(struct check_ctx *ctx, const char *evidence)
+{
+	bool lost = ctx->host.cap == MRG_CAP_LOST;
+
+	check_add(
+		ctx, MRG_CHECK_FAIL, "",
+		"The cap has no effect: a large MR can wrap, and transfers then move wrong bytes with status 0.",
+		lost ? "See the kernel log, then run 'mrguard cap off' and 'mrguard cap on'." :
+		       "Run 'echo 1 > /sys/kernel/debug/kprobes/enabled'.",
+		"%s", evidence);
 }
 
 void check_walk(struct check_ctx *ctx)
@@ -35,7 +70,14 @@ void check_walk(struct check_ctx *ctx)
 				"To be sure, load the module, as the line 'module' says, and check again.",
 			"%s", evidence);
 		break;
+	case CHECK_WALK_CAPPED:
+		add_capped(ctx, evidence);
+		break;
 	case CHECK_WALK_AFFECTED:
+		if (h->cap == MRG_CAP_LOST || h->cap == MRG_CAP_NOT_EFFECTIVE) {
+			add_without_effect(ctx, evidence);
+			break;
+		}
 		snprintf(meaning, sizeof(meaning),
 			 "%s walks pages of 4 GiB and more in 32 bits: a large MR can wrap, and "
 			 "transfers then move wrong bytes with status 0.",
