@@ -14,7 +14,7 @@ void check_fds(struct check_ctx *ctx)
 
 	if (rc == -ENOENT) {
 		check_add(ctx, MRG_CHECK_SKIP, "", "",
-			  "Name one: 'mrguard check --pid PID', or '--unit NAME.service'.",
+			  "Name one: 'mrguard check PID', or '--unit NAME.service'.",
 			  "no process named");
 		return;
 	}

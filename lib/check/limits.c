@@ -67,10 +67,10 @@ void check_limits_add_unknown(struct check_ctx *ctx, const char *target, int rc)
 
 	if (rc == -ESTALE) {
 		remedy =
-			"Start the unit ('systemctl status UNIT'), or name a process: '--pid PID'.";
+			"Start the unit ('systemctl status UNIT'), or name a process: 'mrguard check PID'.";
 		why = "no process in its cgroup (" CGROUPS ")";
 	} else if (rc == -ESRCH) {
-		remedy = "Name a process that runs: '--pid PID'.";
+		remedy = "Name a process that runs: 'mrguard check PID'.";
 		why = "no such process";
 	}
 	check_add(ctx, MRG_CHECK_UNKNOWN, "", "The limit is not known.", remedy, "%s: %s", target,

@@ -39,7 +39,7 @@ void check_memlock(struct check_ctx *ctx)
 	if (rc == -ENOENT)
 		check_add(ctx, MRG_CHECK_SKIP, "",
 			  "The limit that counts is that of the process that registers.",
-			  "Name it: 'mrguard check --pid PID', or '--unit NAME.service'.",
+			  "Name it: 'mrguard check PID', or '--unit NAME.service'.",
 			  "no process named");
 	else if (rc)
 		check_limits_add_unknown(ctx, target, rc);

@@ -17,7 +17,7 @@ static void put(char *to, size_t room, const char *from)
 static const char *remedy_for_unknown(const struct check_ctx *ctx)
 {
 	if (ctx->opts->root)
-		return "Record the host again, as root and with this version: 'mrguard check --dump DIR'.";
+		return "Record the host again, as root and with this version: 'mrguard check --record DIR'.";
 	return "Run as root on the host itself, outside of containers.";
 }
 

@@ -28,6 +28,12 @@ const struct args_option output_options[] = {
 	{ 0 },
 };
 
+const struct args_option root_options[] = {
+	{ "root", "DIR", "Read the host that `mrguard check --record' has recorded in DIR",
+	  ARGS_FOLDER, .size = sizeof(const char *) },
+	{ 0 },
+};
+
 /* An option, and the structure that its table is about. */
 struct row {
 	const struct args_option *option;
@@ -57,6 +63,21 @@ static void flatten(struct parser *parser, const struct args_option *options, ch
 			flatten(parser, options->group, base + options->at);
 		else if (parser->count < ARGS_MAX)
 			parser->rows[parser->count++] = (struct row){ options, base };
+}
+
+const char *args_path(char path[PATH_MAX], const char *root, const char *rest, ...)
+{
+	va_list args;
+	int used;
+
+	if (!root)
+		return NULL;
+	used = snprintf(path, PATH_MAX, "%s", root);
+	va_start(args, rest);
+	if (used < PATH_MAX)
+		vsnprintf(path + used, (size_t)(PATH_MAX - used), rest, args);
+	va_end(args);
+	return path;
 }
 
 void args_expect(const struct argp_state *state, const char *option, const char *arg,

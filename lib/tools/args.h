@@ -7,6 +7,7 @@
 #define TOOLS_ARGS_H
 
 #include <argp.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,7 +66,10 @@ struct args_option {
 /* enum mrg_strategy, as far as one can ask for it. */
 extern const char *const args_strategies[];
 
-/* --json and --color, for ARGS_GROUP. */
+/* For ARGS_GROUP: --root, a const char *, the folder of a recorded host. */
+extern const struct args_option root_options[];
+
+/* For ARGS_GROUP: --json and --color. */
 struct output_args {
 	bool json;
 	enum term_colour colour;
@@ -95,6 +99,10 @@ struct args_command {
  * Return: 0 or an errno.
  */
 int args_parse(const struct args_command *command, int argc, char **argv, void *args);
+
+/** args_path() - "@root@rest" into @path.  Return: @path; NULL where @root is NULL */
+const char *args_path(char path[PATH_MAX], const char *root, const char *rest, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* These end the program with a usage error where @arg is not what they expect. */
 

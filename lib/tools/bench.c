@@ -594,12 +594,7 @@ int cmd_bench(int argc, char **argv)
 					    .flight = 16,
 					    .threads = 1,
 					    .seconds = 1 } };
-	int ret;
-
 	if (args_parse(&command, argc, argv, &b.args))
 		return EXIT_FAILED;
-	ret = bench(&b);
-	if (ret)
-		fail_print(&b.fabric.error);
-	return ret ? EXIT_FAILED : EXIT_OK;
+	return fail_status(bench(&b), &b.fabric.error);
 }

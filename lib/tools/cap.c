@@ -49,7 +49,7 @@ static const struct args_command command = {
 	.doc = "Keep MRs of every program from pages above 2 GiB, which an affected kernel walks wrong."
 	       "\v"
 	       "It loads or unloads the kernel module mrguard_cap, which needs root.  Exit status: 0 done, "
-	       "or nothing is at risk; 1 failed; 2 wrong usage; 3 MRs can wrap, or nothing shows that they cannot.",
+	       "or nothing is at risk; 1 MRs can wrap, or nothing shows that they cannot; 2 wrong usage; 3 failed.",
 };
 
 static int show(const struct term *term, const struct args *args)
@@ -63,7 +63,7 @@ static int show(const struct term *term, const struct args *args)
 	else
 		cap_print(term, &status);
 	if (!ret && cap_is_at_risk(&status))
-		ret = EXIT_AT_RISK;
+		ret = EXIT_FINDING;
 	cap_close(&status);
 	return ret;
 }

@@ -117,7 +117,7 @@ static int status_of(const struct cap_status *status)
 
 	if (!strcmp(name, "not effective") || !strcmp(name, "lost"))
 		return EXIT_FAILED;
-	return cap_is_at_risk(status) ? EXIT_AT_RISK : EXIT_OK;
+	return cap_is_at_risk(status) ? EXIT_FINDING : EXIT_OK;
 }
 
 int cap_on(const struct term *term)

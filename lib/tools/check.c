@@ -13,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "tools/json.h"
+#include "tools/prometheus.h"
 
 struct args {
 	struct mrg_check_opts opts;
@@ -38,15 +39,15 @@ static void parse_publish(const struct argp_state *state, const char *option, ch
 static const struct args_option options[] = {
 	{ "quiet", NULL, "Leave out checks that are ok or do not apply", ARGS_FLAG, AT(quiet) },
 	{ "device", "DEVICE", "Only this RDMA device", ARGS_TEXT, AT(opts.device) },
-	{ "pid", "PID", "Judge the limits of this process", ARGS_PROCESS, AT(opts.pid) },
+	{ .value = "process", .kind = ARGS_PROCESS, AT(opts.pid) },
 	{ "unit", "UNIT", "Judge the limits of this systemd unit", ARGS_TEXT, AT(opts.unit) },
 	{ "publish", "NAME",
 	  "Check RDMA device NAME (\"host\": all), tell the journal, and leave "
 	  "the report in " PUBLISH_DIR "/NAME.json",
 	  ARGS_OTHER, .parse = parse_publish },
-	{ "dump", "DIR", "Keep a copy of all that is read in DIR, which must be empty or new",
+	{ "record", "DIR", "Keep a copy of all that is read in DIR, which must be empty or new",
 	  ARGS_TEXT, AT(opts.dump) },
-	{ "root", "DIR", "Check the host that --dump recorded in DIR", ARGS_TEXT, AT(opts.root) },
+	{ .kind = ARGS_GROUP, .group = root_options, AT(opts.root) },
 	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
 	{ "prometheus", NULL, "Print metrics in Prometheus' text format", ARGS_FLAG,
 	  AT(prometheus) },
@@ -64,10 +65,12 @@ static void check_args(const struct argp_state *state, const void *filled)
 static const struct args_command command = {
 	.options = options,
 	.check = check_args,
+	.usage = "[PID|self]",
 	.doc = "Check whether this host corrupts data or will run dry, and what to do about it."
 	       "\v"
-	       "Every check runs, always.  What could not be seen is \"unknown\", with the reason; run as "
-	       "root to see all.\n\nExit status: 0 nothing failed, 1 a check failed, 2 could not run.",
+	       "With PID, the limits are those of that process.  Every check runs, always.  What could not be seen is \"unknown\", with the reason; run as "
+	       "root to see all.\n\nExit status: 0 nothing failed and all was seen, "
+	       "1 a check failed, 2 wrong usage, 3 a check is unknown, or none could run.",
 };
 
 static enum term_style style_of(enum mrg_check_verdict verdict)
@@ -150,18 +153,6 @@ static json_t *to_json(const struct mrg_check_report *report)
 			 mrg_check_verdict_name(mrg_check_worst(report)), "results", results);
 }
 
-/* Backslash, quote and newline are the characters that the format escapes. */
-static void print_label(const char *name, const char *value)
-{
-	printf("%s=\"", name);
-	for (; *value; value++) {
-		if (*value == '\\' || *value == '"')
-			putchar('\\');
-		putchar(*value == '\n' ? ' ' : *value);
-	}
-	putchar('"');
-}
-
 static void print_prometheus(const struct mrg_check_report *report)
 {
 	static const char *const states[] = { "ok", "likely", "warn", "fail", "unknown", "skip" };
@@ -173,9 +164,9 @@ static void print_prometheus(const struct mrg_check_report *report)
 	for (size_t i = 0; i < count; i++)
 		for (size_t s = 0; s < sizeof(states) / sizeof(*states); s++) {
 			printf("mrguard_check_state{");
-			print_label("check", r[i].id);
+			prometheus_label(stdout, "check", r[i].id);
 			putchar(',');
-			print_label("subject", r[i].subject);
+			prometheus_label(stdout, "subject", r[i].subject);
 			printf(",state=\"%s\"} %d\n", states[s],
 			       !strcmp(states[s], mrg_check_verdict_name(r[i].verdict)));
 		}
@@ -192,10 +183,10 @@ static int cannot_run(const struct args *args, int rc)
 			 "There is no RDMA device \"%s\".", args->opts.device);
 	else if (rc == -ENOTEMPTY)
 		fail_say("Name a new directory, or an empty one.",
-			 "The --dump directory %s is not empty.", args->opts.dump);
+			 "The --record directory %s is not empty.", args->opts.dump);
 	else
 		fail_say("", "The host at %s cannot be checked: %s.", what, strerror(-rc));
-	return EXIT_USAGE;
+	return EXIT_FAILED;
 }
 
 /* The unit of a device that has its lasting name by now, or is unplugged. */
@@ -206,6 +197,21 @@ static int device_is_gone(const char *name)
 	return EXIT_OK;
 }
 
+static int status_of(const struct mrg_check_report *report)
+{
+	size_t count;
+	const struct mrg_check_result *r = mrg_check_results(report, &count);
+	int status = EXIT_OK;
+
+	for (size_t i = 0; i < count; i++) {
+		if (r[i].verdict == MRG_CHECK_FAIL)
+			return EXIT_FINDING;
+		if (r[i].verdict == MRG_CHECK_UNKNOWN)
+			status = EXIT_FAILED;
+	}
+	return status;
+}
+
 int cmd_check(int argc, char **argv)
 {
 	struct args args = { .opts.size = sizeof(args.opts) };
@@ -213,7 +219,7 @@ int cmd_check(int argc, char **argv)
 	int rc;
 
 	if (args_parse(&command, argc, argv, &args))
-		return EXIT_USAGE;
+		return EXIT_FAILED;
 	if (args.opts.dump && mkdir(args.opts.dump, 0755) && errno != EEXIST)
 		return cannot_run(&args, -errno);
 	rc = mrg_check_run(&args.opts, &report);
@@ -234,8 +240,7 @@ int cmd_check(int argc, char **argv)
 		print_prometheus(report);
 	else
 		print_text(report, &args);
-	if (!rc)
-		rc = mrg_check_worst(report) == MRG_CHECK_FAIL;
+	rc = rc ? EXIT_FAILED : status_of(report);
 	mrg_check_free(report);
-	return rc ? EXIT_FAILED : EXIT_OK;
+	return rc;
 }

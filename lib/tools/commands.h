@@ -7,12 +7,12 @@
 #ifndef TOOLS_COMMANDS_H
 #define TOOLS_COMMANDS_H
 
-/* What a shell can rely on; mrguard(1) and each command's page say more. */
+/* The rule of mrguard(1) for all commands. */
 enum mrg_exit {
-	EXIT_OK = 0,
-	EXIT_FAILED = 1,
+	EXIT_OK = 0, /* done, and nothing is wrong */
+	EXIT_FINDING = 1, /* what was looked at is wrong or at risk */
 	EXIT_USAGE = 2, /* also argp's own, set by main() */
-	EXIT_AT_RISK = 3,
+	EXIT_FAILED = 3, /* it could not be told or done */
 };
 
 int cmd_bench(int argc, char **argv);

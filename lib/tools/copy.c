@@ -391,7 +391,5 @@ int cmd_copy(int argc, char **argv)
 	if (c.fd >= 0 && close(c.fd) && !ret)
 		ret = cannot(&c, "write");
 	clean_up(&c);
-	if (ret)
-		fail_print(&c.fabric.error);
-	return ret ? EXIT_FAILED : EXIT_OK;
+	return fail_status(ret, &c.fabric.error);
 }

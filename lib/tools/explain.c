@@ -18,6 +18,7 @@
 #define ENOTSUPP 524 /* the kernel's own: C libraries have no name for it */
 
 struct explain_args {
+	const char *root;
 	struct mrg_explain_opts opts;
 	struct output_args output;
 };
@@ -85,7 +86,7 @@ static const struct args_option options[] = {
 	{ "mrs", "N", "MRs in use on it", ARGS_NUMBER, AT(opts.mrs) },
 	{ "max-mrs", "N", "The most MRs that it can have", ARGS_NUMBER, AT(opts.max_mrs) },
 	{ .help = "Source:" },
-	{ "proc", "DIR", "Read from DIR, a copy of /proc", ARGS_FOLDER, AT(opts.proc) },
+	{ .kind = ARGS_GROUP, .group = root_options, AT(root) },
 	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
 	{ 0 },
 };
@@ -113,8 +114,8 @@ static const struct args_command command = {
 	       "wrong with a DMA-BUF."
 	       "\v"
 	       "The process is judged by its own limits, as they are now.  Exit "
-	       "status: 0 where one cause fits; 3 where none or several do; 1 where "
-	       "the process cannot be seen; 2 for a wrong command line.",
+	       "status: 0 where one cause fits; 2 for wrong usage; 3 where none or "
+	       "several causes fit, or the process cannot be seen.",
 };
 
 static enum term_style style_of(enum mrg_likelihood likelihood)
@@ -202,17 +203,19 @@ static int show(const struct explain_args *args)
 	return explanation.findings[0].likelihood == MRG_IS &&
 			       explanation.findings[1].likelihood != MRG_IS ?
 		       EXIT_OK :
-		       EXIT_AT_RISK;
+		       EXIT_FAILED;
 }
 
 int cmd_explain(int argc, char **argv)
 {
 	struct explain_args args = { .opts = { .size = sizeof(args.opts) } };
+	char proc[PATH_MAX];
 	struct module module;
 	int ret;
 
 	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
+	args.opts.proc = args_path(proc, args.root, "/proc");
 	module_open(&module);
 	if (module.state == MODULE_LOADED && module.info.has_vma)
 		args.opts.dev = module.dev;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "tools/commands.h"
 #include "tools/fail.h"
 
 /* main() has put the command's name there. */
@@ -21,4 +22,13 @@ void fail_say(const char *remedy, const char *cause, ...)
 	base_error_vset(&error, -EIO, -1, "command", remedy, cause, args);
 	va_end(args);
 	fail_print(&error);
+}
+
+int fail_status(int code, const struct mrg_error *error)
+{
+	if (!code)
+		return EXIT_OK;
+	if (error->code)
+		fail_print(error);
+	return code == -EBADMSG ? EXIT_FINDING : EXIT_FAILED;
 }

@@ -14,12 +14,12 @@
 
 struct gpu_args {
 	struct output_args output;
-	const char *sysfs;
+	const char *root;
 };
 
 #define AT(field) ARGS_AT(struct gpu_args, field)
 static const struct args_option options[] = {
-	{ "sysfs", "DIR", "Read PCI devices from DIR, a copy of /sys", ARGS_FOLDER, AT(sysfs) },
+	{ .kind = ARGS_GROUP, .group = root_options, AT(root) },
 	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
 	{ 0 },
 };
@@ -191,18 +191,18 @@ int cmd_gpu(int argc, char **argv)
 	struct mrg_error error = { .code = -ENOMEM,
 				   .cause = "There is no memory for the list of GPUs." };
 	struct mrg_gpu_list list;
+	char sysfs[PATH_MAX];
 	struct mrg_gpu *gpu;
 	int ret;
 
 	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
-	opts.sysfs = args.sysfs;
+	opts.sysfs = args_path(sysfs, args.root, "/sys");
 	ret = mrg_gpu_open(&gpu, &opts);
 	if (ret) {
 		base_error_set(&error, ret, "open", "", "The GPU library cannot be opened: %s.",
 			       strerror(-ret));
-		fail_print(&error);
-		return EXIT_FAILED;
+		return fail_status(ret, &error);
 	}
 	ret = mrg_gpu_devices(gpu, &list);
 	if (!ret) {
@@ -212,7 +212,5 @@ int cmd_gpu(int argc, char **argv)
 		mrg_gpu_last_error(gpu, &error);
 	}
 	mrg_gpu_close(gpu);
-	if (ret)
-		fail_print(&error);
-	return ret ? EXIT_FAILED : EXIT_OK;
+	return fail_status(ret, &error);
 }

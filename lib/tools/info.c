@@ -21,7 +21,7 @@ struct info {
 
 struct info_args {
 	struct output_args output;
-	const char *sysfs;
+	const char *root;
 	const char *walk_of;
 };
 
@@ -30,8 +30,7 @@ static const struct args_option options[] = {
 	{ "walk-of", "FILE",
 	  "Show the block walk of FILE alone, an ib_core.ko of this architecture", ARGS_TEXT,
 	  AT(walk_of) },
-	{ "sysfs", "DIR", "Read the RDMA devices from DIR, a copy of /sys", ARGS_FOLDER,
-	  AT(sysfs) },
+	{ .kind = ARGS_GROUP, .group = root_options, AT(root) },
 	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
 	{ 0 },
 };
@@ -267,6 +266,7 @@ int cmd_info(int argc, char **argv)
 {
 	struct info_args args = { 0 };
 	struct info info = { 0 };
+	char sysfs[PATH_MAX];
 	struct term term;
 	int ret = 0;
 
@@ -277,7 +277,7 @@ int cmd_info(int argc, char **argv)
 	uname(&info.host);
 	module_open(&info.module);
 	module_ask_walk(&info.module);
-	info.count = mrg_rdma_list(args.sysfs, &info.devs);
+	info.count = mrg_rdma_list(args_path(sysfs, args.root, "/sys"), &info.devs);
 
 	if (args.output.json) {
 		ret = print_json(&info);

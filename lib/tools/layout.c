@@ -239,7 +239,5 @@ int cmd_layout(int argc, char **argv)
 		ret = show(&args, &live, &error);
 		live_close(&live);
 	}
-	if (ret && error.code)
-		fail_print(&error);
-	return ret ? EXIT_FAILED : EXIT_OK;
+	return fail_status(ret, &error);
 }

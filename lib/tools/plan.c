@@ -112,9 +112,8 @@ static const struct args_command command = {
 	.doc = "Tell what one memory region (MR) over a buffer would do, and name "
 	       "MRs that cannot wrap."
 	       "\v"
-	       "Exit status: 0 one MR is safe; 3 it is not, and a safe plan was "
-	       "printed; 1 the kernel would refuse, or there is no safe plan; 2 "
-	       "usage.  See mrguard-plan(1).",
+	       "Exit status: 0 one MR is safe; 1 it is not; 2 wrong usage; 3 it cannot "
+	       "be told.  See mrguard-plan(1).",
 };
 
 /* The scatter list, however it was come by. */
@@ -338,12 +337,14 @@ static uint64_t range_length(const struct source *source, const struct mrg_plan_
 
 static int exit_status(const struct mrg_plan *plan)
 {
-	size_t count;
-
-	mrg_plan_pieces(plan, &count);
-	if (!count)
+	switch (mrg_plan_single(plan)->verdict) {
+	case MRG_SAFE:
+		return EXIT_OK;
+	case MRG_VERDICT_UNKNOWN:
 		return EXIT_FAILED;
-	return mrg_plan_single(plan)->verdict == MRG_SAFE ? EXIT_OK : EXIT_AT_RISK;
+	default:
+		return EXIT_FINDING;
+	}
 }
 
 static int show_plan(const struct plan_args *args, const struct source *source,
@@ -385,7 +386,7 @@ int cmd_plan(int argc, char **argv)
 	if (ret) {
 		fail_print(&error);
 		drop_source(&source);
-		return args.sg ? EXIT_USAGE : EXIT_FAILED;
+		return EXIT_FAILED;
 	}
 	walk_source = settle_walk(&args, &source);
 	ret = make_plan(&source, &args.opts, &plan, &error);

@@ -168,7 +168,7 @@ int run_status(pid_t pid, bool json)
 	fflush(stdout);
 	guard_sigsafe_begin(&text, STDOUT_FILENO);
 	guard_report(&text, state, GUARD_LIVE, json);
-	status = guard_sigsafe_end(&text) ? EXIT_FAILED : at_risk(state) ? EXIT_AT_RISK : EXIT_OK;
+	status = guard_sigsafe_end(&text) ? EXIT_FAILED : at_risk(state) ? EXIT_FINDING : EXIT_OK;
 	free(state);
 	return status;
 }

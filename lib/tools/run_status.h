@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/** run_status() - print it.  Return: the exit status; EXIT_AT_RISK where a
+/** run_status() - print it.  Return: the exit status; EXIT_FINDING where a
  *  registration was refused, or let pass although it would wrap */
 int run_status(pid_t pid, bool json);
 

@@ -62,7 +62,7 @@ static const struct args_command command = {
 	       "out of it, and compare every byte."
 	       "\v"
 	       "Exit status: 0 every byte was right; 1 bytes were wrong, or a "
-	       "transfer failed; 2 usage, or it could not be run.  See "
+	       "transfer failed; 2 wrong usage; 3 it could not be run.  See "
 	       "mrguard-selftest(1).",
 };
 
@@ -83,7 +83,7 @@ static void draw_bar(void *arg, uint64_t done, uint64_t total)
 static int show(const struct selftest_args *args, const struct target *target,
 		const struct selftest_result *result)
 {
-	int status = result->wrong || result->overwritten ? EXIT_FAILED : EXIT_OK;
+	int status = result->wrong || result->overwritten ? EXIT_FINDING : EXIT_OK;
 	struct term term;
 
 	if (args->output.json)
@@ -106,12 +106,12 @@ static int run(const struct selftest_args *args, struct ibv_context *verbs)
 		progress.step = draw_bar;
 	if (target_open(&target, args->buffer, args->iova, &error)) {
 		fail_print(&error);
-		status = EXIT_USAGE;
+		status = EXIT_FAILED;
 	} else if (selftest_run(args, &target, verbs, &progress, &result, &error)) {
 		if (progress.step && percent != UINT32_MAX)
 			fputc('\n', stderr);
 		fail_print(&error);
-		status = strcmp(error.stage, "transfer") ? EXIT_USAGE : EXIT_FAILED;
+		status = strcmp(error.stage, "transfer") ? EXIT_FAILED : EXIT_FINDING;
 	} else {
 		status = show(args, &target, &result);
 	}
@@ -136,7 +136,7 @@ int cmd_selftest(int argc, char **argv)
 	if (!verbs) {
 		fail_say("`mrguard info' lists the RDMA devices.",
 			 "The RDMA device %s cannot be opened: %m.", args.device);
-		return EXIT_USAGE;
+		return EXIT_FAILED;
 	}
 	status = run(&args, verbs);
 	ibv_close_device(verbs);

@@ -328,9 +328,7 @@ int cmd_serve(int argc, char **argv)
 	}
 	mrg_listener_close(s.listener);
 	fabric_free(&s.buffer);
-	if (ret)
-		fail_print(&s.fabric.error);
 	if (s.fabric.verbs)
 		fabric_close(&s.fabric);
-	return ret ? EXIT_FAILED : EXIT_OK;
+	return fail_status(ret, &s.fabric.error);
 }

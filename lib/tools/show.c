@@ -83,10 +83,10 @@ static int read_descriptor(const char *file, struct mrg_descriptor *desc, struct
 	int ret;
 
 	if (read_bytes(file, &bytes, &length, error))
-		return EXIT_USAGE;
+		return EXIT_FAILED;
 	ret = mrg_descriptor_decode(bytes, length, desc, error);
 	free(bytes);
-	return ret ? EXIT_FAILED : EXIT_OK;
+	return ret ? EXIT_FINDING : EXIT_OK;
 }
 
 /* ---- words ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard vma: which VMAs a process holds, and when they run out. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "tools/vma_output.h"
 
 struct vma_args {
+	const char *root;
 	struct mrg_vma_opts opts;
 	bool watches;
 	double interval;
@@ -38,6 +40,7 @@ static const struct args_option options[] = {
 	{ "over", "SECONDS", "Watch for so long first, so that rate and time left are known",
 	  ARGS_SECONDS, AT(over) },
 	{ .help = "From files:" },
+	{ .kind = ARGS_GROUP, .group = root_options, AT(root) },
 	{ "from-maps", "FILE", "A copy of /proc/PID/maps", ARGS_TEXT, AT(opts.maps) },
 	{ "smaps", "FILE", "A copy of /proc/PID/smaps; holds all that maps holds, and the flags",
 	  ARGS_TEXT, AT(opts.smaps) },
@@ -61,7 +64,9 @@ static void check_args(const struct argp_state *state, const void *filled)
 
 	if (files == !!args->opts.pid)
 		argp_error(state, "Either a process or files are needed.");
-	if (files && (args->watches || args->over > 0))
+	if (files && args->root)
+		argp_error(state, "--root needs a process, and no files.");
+	if ((files || args->root) && (args->watches || args->over > 0))
 		argp_error(state, "Files do not change: they take neither --watch nor --over.");
 	if (args->output.json && args->prometheus)
 		argp_error(state, "--json and --prometheus exclude each other.");
@@ -74,12 +79,12 @@ static void check_args(const struct argp_state *state, const void *filled)
 static const struct args_command command = {
 	.options = options,
 	.check = check_args,
-	.usage = "PID|self\n--smaps FILE\n--from-maps FILE",
+	.usage = "PID|self\n--root DIR PID\n--smaps FILE\n--from-maps FILE",
 	.doc = "Count a process's VMAs against vm.max_map_count, by exact size and "
 	       "kind, and tell which pieces merge again and which never will."
 	       "\v"
-	       "Exit status: 0; 3 where 90% of the limit are reached; 1 where the "
-	       "process or file cannot be read; 2 for a wrong command line.",
+	       "Exit status: 0: fewer than 90% of the allowed VMAs are in use; 1: 90% or "
+	       "more; 2: wrong usage; 3: the process or file cannot be read.",
 };
 
 static int fail(const struct vma_args *args, int code, const char *source)
@@ -177,11 +182,37 @@ static int show_once(const struct vma_args *args, const struct term *term,
 	else
 		vma_print(term, output);
 	if (!ret && report->state == MRG_VMA_NEAR)
-		ret = EXIT_AT_RISK;
+		ret = EXIT_FINDING;
 	else if (ret)
 		ret = EXIT_FAILED;
 	mrg_vma_report_free(report);
 	return ret;
+}
+
+static uint64_t read_limit(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	uint64_t limit = 0;
+
+	if (file && fscanf(file, "%" SCNu64, &limit) != 1)
+		limit = 0;
+	if (file)
+		fclose(file);
+	return limit;
+}
+
+/* A recorded process is the files that were copied. */
+static void use_root(struct vma_args *args, char maps[PATH_MAX], char smaps[PATH_MAX])
+{
+	struct mrg_vma_opts *opts = &args->opts;
+
+	args_path(maps, args->root, "/proc/sys/vm/max_map_count");
+	if (!opts->limit)
+		opts->limit = read_limit(maps);
+	opts->maps = args_path(maps, args->root, "/proc/%d/maps", (int)opts->pid);
+	if (!access(args_path(smaps, args->root, "/proc/%d/smaps", (int)opts->pid), R_OK))
+		opts->smaps = smaps;
+	opts->pid = 0;
 }
 
 static int show_running(const struct vma_args *args, const struct term *term,
@@ -207,12 +238,15 @@ int cmd_vma(int argc, char **argv)
 		.interval = 2,
 	};
 	struct vma_output output = { .comm = "" };
+	char maps[PATH_MAX], smaps[PATH_MAX];
 	struct module module;
 	struct term term;
 	int ret;
 
 	if (args_parse(&command, argc, argv, &args))
 		return EXIT_FAILED;
+	if (args.root)
+		use_root(&args, maps, smaps);
 	term_init(&term, stdout, args.output.colour);
 	name_source(&args, &output);
 	module_open(&module);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/json.h"
+#include "tools/prometheus.h"
 #include "tools/vma_output.h"
 
 static json_t *json_kinds(const struct mrg_vma_report *report)
@@ -96,29 +97,14 @@ int vma_print_json(const struct vma_output *output)
 	return json_print(out);
 }
 
-/* Label values: backslash, quote and newline are escaped. */
-static void print_label(FILE *out, const char *name, const char *value)
-{
-	fprintf(out, "%s=\"", name);
-	for (; *value; value++) {
-		if (*value == '\\' || *value == '"')
-			fputc('\\', out);
-		if (*value == '\n')
-			fputs("\\n", out);
-		else
-			fputc(*value, out);
-	}
-	fputc('"', out);
-}
-
 static void print_process(FILE *out, const struct vma_output *output)
 {
 	char pid[16];
 
 	snprintf(pid, sizeof(pid), "%d", (int)output->report->pid);
-	print_label(out, "pid", pid);
+	prometheus_label(out, "pid", pid);
 	fputc(',', out);
-	print_label(out, "comm", output->comm);
+	prometheus_label(out, "comm", output->comm);
 }
 
 static void print_help(FILE *out, const char *name, const char *help)
@@ -167,9 +153,9 @@ static void print_families(FILE *out, const struct vma_output *output)
 		fprintf(out, "mrguard_vma_family_count{");
 		print_process(out, output);
 		fprintf(out, ",bytes=\"%" PRIu64 "\",", family->length);
-		print_label(out, "perms", family->perms);
+		prometheus_label(out, "perms", family->perms);
 		fputc(',', out);
-		print_label(out, "kind", family->kind);
+		prometheus_label(out, "kind", family->kind);
 		fprintf(out, "} %" PRIu64 "\n", family->count);
 	}
 }
@@ -183,7 +169,7 @@ static void print_kinds(FILE *out, const struct vma_output *output)
 		fprintf(out, "mrguard_vma_kind_count{");
 		print_process(out, output);
 		fputc(',', out);
-		print_label(out, "kind", report->kinds[i].kind);
+		prometheus_label(out, "kind", report->kinds[i].kind);
 		fprintf(out, "} %" PRIu64 "\n", report->kinds[i].count);
 	}
 }

@@ -13,7 +13,7 @@ show() {
 	printf '\n%s$ %s%s\n\n' "$bold" "$*" "$plain"
 	"$@"
 	local status=$?
-	[ "$status" = 0 ] || [ "$status" = 3 ] || exit "$status"
+	[ "$status" = 0 ] || [ "$status" = 1 ] || exit "$status"
 }
 
 modprobe -a edu_bind simgpu mrguard mrguard_walk || exit

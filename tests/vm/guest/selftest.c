@@ -106,12 +106,12 @@ static void handed_in_fd(void)
 static void what_cannot_run_says_so(void)
 {
 	ok(WEXITSTATUS(run_command("mrguard selftest --device simnic0 --buffer simgpu:1Q >&2")) ==
-		   2,
-	   "a buffer that cannot be made: exit status 2");
+		   3,
+	   "a buffer that cannot be made: exit status 3");
 	simnic_set("simnic0", "fail_reg_errno", EIO);
 	simnic_set("simnic0", "fail_reg_nth", 2);
-	ok(WEXITSTATUS(run_command("mrguard selftest --device simnic0 --buffer host:1M >&2")) == 2,
-	   "a registration that fails: exit status 2");
+	ok(WEXITSTATUS(run_command("mrguard selftest --device simnic0 --buffer host:1M >&2")) == 3,
+	   "a registration that fails: exit status 3");
 	simnic_set("simnic0", "fail_wr_nth", 5);
 	ok(WEXITSTATUS(run_command("mrguard selftest --device simnic0 --buffer host:1M >&2")) == 1,
 	   "a transfer that fails: exit status 1");
