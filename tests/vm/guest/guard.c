@@ -227,6 +227,43 @@ static int holds(void)
 	return 0;
 }
 
+static bool is_the_guards(int fd)
+{
+	char path[32], target[32] = "";
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return readlink(path, target, sizeof(target) - 1) > 0 && !strcmp(target, "/dev/mrguard");
+}
+
+/* As daemons do, it closes what it does not know, or opens another file there. */
+static int transfer_without_descriptor(bool replace)
+{
+	int null = open("/dev/null", O_RDWR), closed = 0;
+
+	if (open_pd() || !ibv_reg_mr(pd, bounce, BLOCK, ACCESS))
+		return broken("first registration");
+	for (int fd = STDERR_FILENO + 1; fd < 64; fd++) {
+		if (!is_the_guards(fd))
+			continue;
+		closed++;
+		if (replace ? dup2(null, fd) != fd : close(fd))
+			return broken("descriptor");
+	}
+	return closed ? transfer(ibv_reg_dmabuf_mr, ibv_dereg_mr, IOVA) : BROKEN;
+}
+
+static int transfer_in_child(void)
+{
+	int status = -1;
+
+	if (open_pd() || !ibv_reg_mr(pd, bounce, BLOCK, ACCESS))
+		return broken("first registration");
+	if (!fork())
+		exit(transfer(ibv_reg_dmabuf_mr, ibv_dereg_mr, IOVA));
+	wait(&status);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : BROKEN;
+}
+
 static int program(int argc, char **argv)
 {
 	const char *word = argv[1];
@@ -237,6 +274,10 @@ static int program(int argc, char **argv)
 		return transfer(ibv_reg_dmabuf_mr, ibv_dereg_mr, SAFE_IOVA);
 	if (!strcmp(word, "by-name") && argc > 2)
 		return transfer_by_name(argv[2]);
+	if (!strcmp(word, "closes") || !strcmp(word, "replaces"))
+		return transfer_without_descriptor(*word == 'r');
+	if (!strcmp(word, "child"))
+		return transfer_in_child();
 	if (!strcmp(word, "fork"))
 		return asks_for_fork();
 	if (!strcmp(word, "vmas"))
@@ -409,6 +450,24 @@ static void live_status(void)
 	run_command("kill $(cat /tmp/pid)");
 }
 
+static void under_the_cap(void)
+{
+	static const char *const words[] = { "linked", "closes", "replaces", "child" };
+
+	cap_load();
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		ok(run(with_shim("mrguard run --json --"), words[i]) == BYTES_RIGHT &&
+			   reported("[.[].refused.count] | add") == 0,
+		   "under the cap a large registration is passed, and right: %s", words[i]);
+		show_log();
+	}
+	run_command("echo 0 >/sys/kernel/debug/kprobes/enabled");
+	ok(run(with_shim("mrguard run --"), "linked") == REFUSED && logged("mrguard cap on"),
+	   "without its effect it is refused, and the remedy names the cap");
+	run_command("echo 1 >/sys/kernel/debug/kprobes/enabled");
+	cap_unload();
+}
+
 static void without_the_module(void)
 {
 	run_command("modprobe -r mrguard_walk && modprobe -r mrguard");
@@ -433,6 +492,8 @@ int main(int argc, char **argv)
 	vma_limit();
 	hostile_programs();
 	live_status();
+	if (walk_is_truncating())
+		under_the_cap();
 	without_the_module();
 	ground_down();
 	tap_end();
