@@ -224,6 +224,7 @@ int main(int argc, char **argv)
 		beside_registrations(ROUND / 2);
 		beside_rdma_going_and_coming(ROUND / 2);
 	}
+	let_probes_be_jumps(true);
 	printf("# %d loads; the RDMA core came %lu times; %lu registrations, %lu of them seen with the cap on and %lu with it off\n",
 	       loads, sh->came, sh->registrations, sh->checked[ON], sh->checked[OFF]);
 	ok(!sh->wrong, "each MR has the page that the state of the cap leaves it");
