@@ -26,6 +26,7 @@ struct kernelcode_relocation {
 };
 
 #define KERNELCODE_RELOCATIONS 64
+#define KERNELCODE_MAX_FUNCTION 4096
 
 /**
  * struct kernelcode_function - a function as it lies in the file
@@ -67,6 +68,8 @@ uint8_t *kernelcode_read(int fd, size_t *size, struct kernelcode_why *why);
 /* ---- take.c ---- */
 
 struct kernelcode_file;
+/* This program's, as in ELF; EM_NONE where it is not known. */
+extern const uint32_t kernelcode_machine;
 
 /* @data stays in use until the end.  NULL: @why. */
 struct kernelcode_file *kernelcode_open(uint8_t *data, size_t size, struct kernelcode_why *why);
@@ -77,6 +80,14 @@ bool kernelcode_take(struct kernelcode_file *file, const char *name,
 		     struct kernelcode_function *function, struct kernelcode_why *why);
 /* A section's bytes; NULL where there is none. */
 const void *kernelcode_section(struct kernelcode_file *file, const char *name, size_t *size);
+
+/* ---- recorded.c ---- */
+
+/* Whether a file is not a module's but an answer of this program. */
+bool kernelcode_is_recorded(const uint8_t *data, size_t size);
+/* As kernelcode_take(), out of an answer that ends with a NUL. */
+bool kernelcode_take_recorded(const char *text, const char *name,
+			      struct kernelcode_function *function, struct kernelcode_why *why);
 
 /* ---- sg.c ---- */
 

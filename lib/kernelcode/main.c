@@ -64,9 +64,13 @@ struct taken {
 	struct kernelcode_why why; /* where there is no code */
 };
 
-static void take(struct kernelcode_file *file, int which, struct taken *taken)
+/* Out of @file, or where that is NULL, out of the text of a record. */
+static void take(struct kernelcode_file *file, const char *text, int which, struct taken *taken)
 {
-	if (!kernelcode_take(file, functions[which].name, &taken->function, &taken->why))
+	const char *name = functions[which].name;
+
+	if (file ? !kernelcode_take(file, name, &taken->function, &taken->why) :
+		   !kernelcode_take_recorded(text, name, &taken->function, &taken->why))
 		return;
 	say_function(&taken->function);
 	taken->code = kernelcode_place(&taken->function, &taken->why);
@@ -96,23 +100,28 @@ static void answer_for(uint8_t *data, size_t size, bool confined)
 {
 	static struct kernelcode_layout layouts[MAX_LAYOUTS];
 	static struct taken taken[FUNCTIONS];
+	bool recorded = kernelcode_is_recorded(data, size);
 	struct kernelcode_why why = { "" };
-	struct kernelcode_file *file = kernelcode_open(data, size, &why);
+	struct kernelcode_file *file = recorded ? NULL : kernelcode_open(data, size, &why);
 	size_t count, btf_size = 0, base_size = 0;
-	char build_id[80], srcversion[40];
-	const void *btf;
-	uint8_t *base;
+	char build_id[80] = "", srcversion[40] = "";
+	const void *btf = NULL;
+	uint8_t *base = NULL;
 
-	if (!file) {
+	if (!file && !recorded) {
 		say("unknown %s\n", why.text);
 		return;
 	}
-	kernelcode_identity(file, build_id, srcversion);
-	say("build-id %s\nsrcversion %s\n", build_id, srcversion);
+	if (file) {
+		kernelcode_identity(file, build_id, srcversion);
+		btf = kernelcode_section(file, ".BTF", &btf_size);
+	}
+	say("build-id %s\nsrcversion %s\nmachine %u\nrecorded %d\n", build_id, srcversion,
+	    kernelcode_machine, recorded);
 	for (int i = 0; i < FUNCTIONS; i++)
-		take(file, i, &taken[i]);
-	btf = kernelcode_section(file, ".BTF", &btf_size);
-	base = btf ? kernelcode_read(STDERR_FILENO, &base_size, &why) : NULL;
+		take(file, (const char *)data, i, &taken[i]);
+	if (btf)
+		base = kernelcode_read(STDERR_FILENO, &base_size, &why);
 	count = kernelcode_layouts(btf, btf_size, base, base_size, layouts, MAX_LAYOUTS);
 	if (!kernelcode_call_prepare() || !kernelcode_ask_prepare() ||
 	    (confined && !kernelcode_confine_running())) {

@@ -16,7 +16,7 @@
 #define MACHINE EM_NONE
 #endif
 
-#define MAX_FUNCTION 4096
+const uint32_t kernelcode_machine = MACHINE;
 
 struct kernelcode_file {
 	Elf *elf;
@@ -271,7 +271,7 @@ bool kernelcode_take(struct kernelcode_file *file, const char *name, struct kern
 		return false;
 	section = elf_getscn(file->elf, symbol.st_shndx);
 	data = section ? elf_rawdata(section, NULL) : NULL;
-	if (!data || !data->d_buf || !symbol.st_size || symbol.st_size > MAX_FUNCTION ||
+	if (!data || !data->d_buf || !symbol.st_size || symbol.st_size > KERNELCODE_MAX_FUNCTION ||
 	    symbol.st_value > data->d_size || symbol.st_size > data->d_size - symbol.st_value)
 		return kernelcode_fails(why, "%s does not lie in the file.", name);
 	f->bytes = (const uint8_t *)data->d_buf + symbol.st_value;

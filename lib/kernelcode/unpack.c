@@ -34,7 +34,9 @@ static uint8_t *read_all(int fd, size_t *size)
 			break;
 		have += (size_t)n;
 	}
-	if (data && !n) {
+	/* Text that was read ends with a NUL. */
+	if (data && !n && have < room) {
+		data[have] = 0;
 		*size = have;
 		return data;
 	}

@@ -98,7 +98,8 @@ static void print_walk(const struct term *term, const struct module *module)
 	term_print(term, walk_style(module), "%s", mrg_walk_name(walk_of(module)));
 	fprintf(term->out, ": %s\n", walk_meaning(module));
 	if (asked->walk != MRG_WALK_UNKNOWN)
-		fprintf(term->out, "         asked by running the code in %s\n", asked->file);
+		fprintf(term->out, "         %s by running the code in %s\n",
+			asked->recorded ? "recorded: found" : "asked", asked->file);
 	else if (asked->why[0])
 		fprintf(term->out, "         %s\n", asked->why);
 	if (asked->pick_shift)
@@ -225,6 +226,7 @@ static json_t *json_asked(const struct mrg_walk_answer *asked)
 		 asked->pick_shift ? json_count(asked->pick_shift) : json_null());
 	json_put(&out, "file", text_or_null(asked->file));
 	json_put(&out, "build_id", text_or_null(asked->build_id));
+	json_put(&out, "recorded", json_boolean(asked->recorded));
 	json_put(&out, "why", text_or_null(asked->why));
 	return out;
 }

@@ -42,6 +42,8 @@ bool walkfile_read(const char *text, struct mrg_walk_answer *answer)
 	    strcmp(value, MRG_VERSION_STRING) || !walkfile_value(text, "end", value, sizeof(value)))
 		return false;
 	walkfile_value(text, "build-id", answer->build_id, sizeof(answer->build_id));
+	answer->recorded = walkfile_value(text, "recorded", value, sizeof(value)) &&
+			   value[0] == '1';
 	if (walkfile_value(text, "pick", value, sizeof(value)))
 		answer->pick_shift = (uint32_t)strtoul(value, NULL, 10) & 63;
 	if (walkfile_value(text, "walk", value, sizeof(value)))

@@ -74,6 +74,15 @@ needed() {
 		sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')"
 }
 
+@test "what reads modules' files is linked to their program alone" {
+	for library in mrguard mrguard-transfer; do
+		needed "$build/lib$library.so" | grep -E '^lib(elf|lzma|zstd|bpf)' | none
+	done
+	needed "$build/mrguard" | grep -E '^lib(elf|lzma|zstd|bpf)' | none
+	[ "$(needed "$build/mrguard-kernelcode" | sed 's/\.so.*//' | sort | xargs)" = \
+		"libc libelf liblzma libz libzstd" ]
+}
+
 @test "each public header compiles alone, as C11 and C++17, with clang" {
 	for header in lib/include/mrguard/*.h; do
 		for std in 'c11 -x c' 'c++17 -x c++'; do

@@ -338,6 +338,32 @@ static void an_answer_is_kept_for_its_build_and_by_whom_may(void **state)
 	assert_int_equal(ask_host().walk, MRG_WALK_UNKNOWN);
 }
 
+static void a_record_takes_the_code_along(void **state)
+{
+	static char text[WALKFILE_TEXT];
+	struct mrg_walk_answer answer;
+	char path[PATH_MAX];
+
+	(void)state;
+	make_host();
+	put_module(MODULES "/kernel/drivers/infiniband/core/ib_core.ko", "truncating");
+	walkfile_ask_host(&host, &answer, text);
+	assert_false(answer.recorded);
+	put_text("/walk", text);
+	snprintf(path, sizeof(path), "%s/walk", folder);
+	answer = ask(path);
+	assert_string_equal(answer.why, "");
+	assert_int_equal(answer.walk, MRG_WALK_TRUNCATING);
+	assert_true(answer.recorded);
+	/* The answer that stands there is not believed: the code is run. */
+	memcpy(strstr(text, "walk 0x7"), "walk 0x3", 8);
+	put_text("/walk", text);
+	assert_int_equal(ask(path).walk, MRG_WALK_TRUNCATING);
+	memcpy(strstr(text, "function "), "removed: ", 9);
+	put_text("/walk", text);
+	assert_int_equal(ask(path).walk, MRG_WALK_UNKNOWN);
+}
+
 /* ---- the process that asks ---- */
 
 static atomic_int signals, stop, turns;
@@ -459,6 +485,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_there_is_unknown),
 		cmocka_unit_test(a_live_patch_of_the_function_is_unknown),
 		cmocka_unit_test(an_answer_is_kept_for_its_build_and_by_whom_may),
+		cmocka_unit_test(a_record_takes_the_code_along),
 		cmocka_unit_test(the_caller_notices_nothing),
 		cmocka_unit_test(a_caller_that_ignores_children_gets_answers),
 		cmocka_unit_test(without_the_program_the_walk_is_unknown),

@@ -6,6 +6,7 @@
 #ifndef MRGUARD_WALK_H
 #define MRGUARD_WALK_H
 
+#include <stdbool.h>
 #include <mrguard/common.h>
 #include <mrguard/plan.h>
 
@@ -20,6 +21,7 @@ extern "C" {
  *		by which it is seen whether pages of 4 GiB can come about; 0: not known
  * @file:	the file that was asked, "" where none was
  * @build_id:	the file's, in hexadecimal; "" where it has none
+ * @recorded:	the code came out of a record, not out of a module's file
  * @why:	one sentence where @walk is MRG_WALK_UNKNOWN, else ""
  * @reserved:	0
  */
@@ -29,7 +31,9 @@ struct mrg_walk_answer {
 	char file[256];
 	char build_id[80];
 	char why[256];
-	uint64_t reserved[8]; /* 0 */
+	bool recorded;
+	uint8_t reserved0[7]; /* 0 */
+	uint64_t reserved[7]; /* 0 */
 };
 
 /**
@@ -48,7 +52,8 @@ MRG_API int mrg_walk_ask_host(struct mrg_walk_answer *answer);
 
 /**
  * mrg_walk_ask_file() - ask a module's file, of this machine's architecture
- * @path: ib_core.ko, or another that has the functions; may be packed (.xz, .zst, .gz)
+ * @path: ib_core.ko, or another that has the functions; may be packed (.xz, .zst, .gz).
+ *	Or what a record of a host took along (.mrguard/walk of `mrguard check')
  * @answer: OUT
  *
  * Whether the file is a loaded module's is not looked at.  Any thread.
