@@ -97,24 +97,6 @@ int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device, const struct mrg_
 	return region_open(ctx, device, opts, &region_env_host);
 }
 
-void region_ctx_put(struct mrg_ctx *ctx)
-{
-	struct region_device *device, *next;
-
-	if (atomic_fetch_sub(&ctx->users, 1) > 1)
-		return;
-	for (device = ctx->devices; device; device = next) {
-		next = device->next;
-		free(device);
-	}
-	region_layout_cache_drop(ctx);
-	region_vma_guard_close(ctx->guard);
-	if (ctx->dev && !ctx->keeps_dev)
-		ctx->env->dev_close(ctx->dev);
-	pthread_mutex_destroy(&ctx->lock);
-	free(ctx);
-}
-
 void mrg_close(struct mrg_ctx *ctx)
 {
 	if (!ctx)
