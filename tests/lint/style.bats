@@ -54,6 +54,10 @@ setup() {
 		/^\}/ { if (start && FNR - start - 1 > 100) print FILENAME ":" start; start = 0 }' | none
 }
 
+@test "no figure is left open" {
+	files | grep -E '\.(md|[1-8])$' | xargs grep -nE '@[0-9A-Z][^@[:space:]]*@' | none
+}
+
 @test "nothing is left to be done later" {
 	c_files | xargs grep -nwE 'TODO|FIXME|XXX' | none
 	shell_files | grep -v '^tests/lint/' | xargs grep -nwE 'TODO|FIXME' | none
