@@ -52,9 +52,12 @@ struct check_host {
 	unsigned long page_size;
 	bool vendor_core; /* ib_core is not the kernel's own */
 	char vendor_path[256];
+	char *local_ipv4, *local_ipv6; /* /proc/net/fib_trie, if_inet6; "" likewise */
 	char *modules_dep; /* the text of that file, "" where it was not readable */
 	bool modules_visible; /* /lib/modules of this kernel; not so in a container */
+	char soc[64]; /* SMCCC SoC id, "" where there is none */
 	bool coherent; /* GPU memory is on the CPU's bus (GH200, GB200) */
+	bool coherence_untold; /* an Arm host of NVIDIA's whose kind is not known */
 	enum check_walk walk;
 	const char *walk_asked; /* how ib_core was asked; NULL: the version decides */
 	char walk_why[200]; /* why its file was not, or did not tell; "" */

@@ -130,12 +130,59 @@ static void judge_amd(struct check_ctx *ctx)
 		  "CONFIG_HSA_AMD_P2P not set (/boot/config)");
 }
 
+/*
+ * NVIDIA offers GPUDirect RDMA on its data centre and workstation GPUs alone.
+ * Return: whether all models were readable; @consumer gets one that has none.
+ */
+static bool read_models(struct check_ctx *ctx, char *consumer, size_t room)
+{
+	char **names, path[128], text[1024], *model;
+	ssize_t n = host_tree_list(ctx->tree, "/proc/driver/nvidia/gpus", &names), read = 0;
+
+	for (ssize_t i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "/proc/driver/nvidia/gpus/%.40s/information",
+			 names[i]);
+		if (host_tree_read(ctx->tree, path, text, sizeof(text)) <= 0 ||
+		    !(model = strstr(text, "Model:")))
+			continue;
+		read++;
+		model += strlen("Model:");
+		model += strspn(model, " \t");
+		model[strcspn(model, "\n")] = 0;
+		if (strstr(model, "GeForce") || strstr(model, "TITAN"))
+			snprintf(consumer, room, "%.60s (%.20s)", model, names[i]);
+	}
+	if (n > 0)
+		host_tree_free_names(names, n);
+	return read > 0 && read == n;
+}
+
+static void judge_open(struct check_ctx *ctx, const char *version)
+{
+	char consumer[96] = "";
+	bool known = read_models(ctx, consumer, sizeof(consumer));
+
+	if (consumer[0]) {
+		check_add(
+			ctx, MRG_CHECK_FAIL, "nvidia",
+			"NVIDIA offers GPUDirect RDMA on data centre and workstation GPUs, not on this one: its memory is not exported.",
+			"Use a data centre or workstation GPU, or copy through host memory.",
+			"%s (/proc/driver/nvidia/gpus/*/information); %.120s", consumer, version);
+		return;
+	}
+	ctx->basis = known ? MRG_BASIS_READ : MRG_BASIS_INFERRED;
+	check_add(ctx, MRG_CHECK_OK, "nvidia", "The open modules export DMA-BUFs.",
+		  known ? "" : "To be sure, ask the driver: 'mrguard gpu'.",
+		  "%s (/proc/driver/nvidia/version)%s", version,
+		  known ? "" : "; the GPUs' models were not readable");
+	ctx->basis = MRG_BASIS_READ;
+}
+
 static void judge_nvidia(struct check_ctx *ctx)
 {
 	char text[256];
 	ssize_t n = host_tree_read(ctx->tree, "/proc/driver/nvidia/version", text, sizeof(text));
 	size_t i = 0;
-	bool opens;
 
 	while (i < ctx->host.gpu_count && ctx->host.gpus[i].vendor != VENDOR_NVIDIA)
 		i++;
@@ -149,12 +196,13 @@ static void judge_nvidia(struct check_ctx *ctx)
 		return;
 	}
 	text[strcspn(text, "\n")] = 0;
-	opens = strstr(text, "Open Kernel Module");
-	check_add(ctx, opens ? MRG_CHECK_OK : MRG_CHECK_FAIL, "nvidia",
-		  opens ? "The open modules export DMA-BUFs." :
+	if (strstr(text, "Open Kernel Module"))
+		judge_open(ctx, text);
+	else
+		check_add(ctx, MRG_CHECK_FAIL, "nvidia",
 			  "The proprietary kernel modules export no DMA-BUF.",
-		  opens ? "" : "Install the open flavour of the same driver version.",
-		  "%s (/proc/driver/nvidia/version)", text);
+			  "Install the open flavour of the same driver version.",
+			  "%s (/proc/driver/nvidia/version)", text);
 }
 
 void check_dmabuf(struct check_ctx *ctx)
@@ -176,6 +224,7 @@ void check_dmabuf(struct check_ctx *ctx)
 	judge_config(ctx, answered);
 	judge_nvidia(ctx);
 	judge_amd(ctx);
+	ctx->basis = MRG_BASIS_ASKED;
 	for (size_t i = 0; i < host->rdma_count; i++)
 		if (!ctx->opts->device || !strcmp(ctx->opts->device, host->rdma[i].name))
 			judge_device(ctx, &host->rdma[i], answers[i]);

@@ -267,15 +267,23 @@ static void read_walk_of_file(struct check_ctx *ctx)
 	free(text);
 }
 
+/* A whole file, "" where it is not readable. */
+static char *read_text(struct check_ctx *ctx, const char *path)
+{
+	char *text = check_buffer(ctx);
+
+	if (text && host_tree_read(ctx->tree, path, text, HOST_TREE_MAX_FILE) < 0)
+		*text = 0;
+	return text;
+}
+
 static void read_walk(struct check_ctx *ctx)
 {
 	struct check_host *h = &ctx->host;
 	char buf[128], walk[32], path[192];
 
 	snprintf(path, sizeof(path), "/lib/modules/%.120s/modules.dep", h->release);
-	h->modules_dep = check_buffer(ctx);
-	if (h->modules_dep)
-		host_tree_read(ctx->tree, path, h->modules_dep, HOST_TREE_MAX_FILE);
+	h->modules_dep = read_text(ctx, path);
 	/* mlx_compat comes with MLNX_OFED and DOCA alone. */
 	h->vendor_core =
 		module_is_foreign(ctx, "ib_core", h->vendor_path, sizeof(h->vendor_path)) ||
@@ -480,17 +488,39 @@ static void pair_data_direct(struct check_ctx *ctx)
 	}
 }
 
-#define GRACE_SOC "jep106:036b:0241" /* SMCCC SoC id of NVIDIA's T241 */
+/*
+ * GPUs whose driver uses the coherent link (its own list, detect-self-hosted.h):
+ * GH200, GB200, GB300 and their kin.
+ */
+static bool is_self_hosted(const struct check_pci *gpu)
+{
+	unsigned int id = gpu->device;
 
+	return gpu->vendor == VENDOR_NVIDIA &&
+	       ((id >= 0x2340 && id <= 0x237f) || (id >= 0x2940 && id <= 0x297f) ||
+		(id >= 0x31c0 && id <= 0x31ff) || id == 0x31a1);
+}
+
+#define NVIDIA_SOC "jep106:036b:" /* SMCCC SoC id: NVIDIA's JEP106 code */
+#define GRACE_SOC NVIDIA_SOC "0241" /* T241 */
+
+/*
+ * Which SoC sits below the GPUs decides; a new one of NVIDIA's is coherent as far
+ * as one can know, since its GPUs hang on the same link.
+ */
 static void read_platform(struct check_ctx *ctx)
 {
-	char soc[64];
+	struct check_host *h = &ctx->host;
+	bool nvidia = false, self_hosted = false, arm = !strcmp(h->arch, "aarch64");
 
-	if (host_tree_read(ctx->tree, "/sys/devices/soc0/soc_id", soc, sizeof(soc)) <= 0 ||
-	    strcmp(soc, GRACE_SOC))
-		return;
-	for (size_t i = 0; i < ctx->host.gpu_count; i++)
-		ctx->host.coherent |= ctx->host.gpus[i].vendor == VENDOR_NVIDIA;
+	host_tree_read(ctx->tree, "/sys/devices/soc0/soc_id", h->soc, sizeof(h->soc));
+	for (size_t i = 0; i < h->gpu_count; i++) {
+		nvidia |= h->gpus[i].vendor == VENDOR_NVIDIA;
+		self_hosted |= is_self_hosted(&h->gpus[i]);
+	}
+	h->coherent = nvidia && (!strcmp(h->soc, GRACE_SOC) || (arm && self_hosted));
+	h->coherence_untold = nvidia && arm && !h->coherent &&
+			      (!h->soc[0] || !strncmp(h->soc, NVIDIA_SOC, strlen(NVIDIA_SOC)));
 }
 
 void check_read_facts(struct check_ctx *ctx)
@@ -498,6 +528,8 @@ void check_read_facts(struct check_ctx *ctx)
 	read_kernel(ctx);
 	read_machine(ctx);
 	read_walk(ctx);
+	ctx->host.local_ipv4 = read_text(ctx, "/proc/net/fib_trie");
+	ctx->host.local_ipv6 = read_text(ctx, "/proc/net/if_inet6");
 	read_rdma(ctx);
 	ctx->host.gpu_count = read_functions(ctx, &ctx->host.gpus, is_gpu);
 	ctx->host.data_direct_count = read_functions(ctx, &ctx->host.data_direct, is_data_direct);
@@ -507,6 +539,8 @@ void check_read_facts(struct check_ctx *ctx)
 
 void check_free_facts(struct check_host *h)
 {
+	free(h->local_ipv4);
+	free(h->local_ipv6);
 	free(h->modules_dep);
 	free(h->rdma);
 	free(h->gpus);

@@ -8,7 +8,8 @@
 #define MAX_GIDS 1024
 
 struct port {
-	size_t used, routable, foreign, holes;
+	size_t used, routable, foreign, elsewhere, holes;
+	char netdev[32]; /* its own, as far as this namespace shows it */
 	long best; /* index of the first routable RoCE v2 GID, -1: none */
 	char best_gid[48], foreign_dev[32];
 };
@@ -23,13 +24,68 @@ static int by_number(const void *a, const void *b)
 	return atoi(*(char *const *)a) - atoi(*(char *const *)b);
 }
 
-/* Tables are sparse: an index without a GID answers EINVAL for its type, and
- * the good one may come after it. */
-static void take_gid(struct check_ctx *ctx, const char *dir, const char *index, const char *netdev,
-		     struct port *p)
+/* A leaf of fib_trie: the address, and below it a line for each prefix. */
+static bool is_local_ipv4(const char *trie, const char *leaf)
+{
+	const char *at = trie, *end, *local;
+
+	while ((at = strstr(at, leaf))) {
+		at += strlen(leaf);
+		end = strstr(at, "-- ");
+		local = strstr(at, "host LOCAL");
+		if (local && (!end || local < end))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether the address is one of this network namespace's, by the kernel's own
+ * lists.  Return: 1, 0, or -1 where the list was not readable.
+ */
+static int is_local(const struct check_host *h, const char *gid)
+{
+	unsigned int w[8];
+	char want[48];
+
+	if (sscanf(gid, "%4x:%4x:%4x:%4x:%4x:%4x:%4x:%4x", &w[0], &w[1], &w[2], &w[3], &w[4], &w[5],
+		   &w[6], &w[7]) != 8)
+		return -1;
+	if (w[5] == 0xffff && !(w[0] | w[1] | w[2] | w[3] | w[4])) {
+		snprintf(want, sizeof(want), "-- %u.%u.%u.%u\n", w[6] >> 8, w[6] & 255, w[7] >> 8,
+			 w[7] & 255);
+		return h->local_ipv4 && *h->local_ipv4 ? is_local_ipv4(h->local_ipv4, want) : -1;
+	}
+	snprintf(want, sizeof(want), "%04x%04x%04x%04x%04x%04x%04x%04x", w[0], w[1], w[2], w[3],
+		 w[4], w[5], w[6], w[7]);
+	return h->local_ipv6 && *h->local_ipv6 ? !!strstr(h->local_ipv6, want) : -1;
+}
+
+/*
+ * A GID of this network namespace: its netdev is in sight, and its address is a
+ * local one, since another namespace's netdev may have the same name.  Where
+ * neither list is readable, a name has to do.
+ */
+static bool is_here(struct check_ctx *ctx, const char *netdev, const char *gid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/class/net/%.31s", netdev);
+	if (!netdev[0] ||
+	    (host_tree_exists(ctx->tree, "/sys/class/net") && !host_tree_exists(ctx->tree, path)))
+		return false;
+	return is_local(&ctx->host, gid) != 0;
+}
+
+/*
+ * Tables are sparse: an index without a GID answers EINVAL for its type, and
+ * the good one may come after it.  And a table is the device's: it shows the GIDs
+ * of other network namespaces too, which are of no use in this one.
+ */
+static void take_gid(struct check_ctx *ctx, const char *dir, const char *index, struct port *p)
 {
 	char path[256], gid[64], type[64], dev[32] = "";
-	bool own;
+	bool here;
 
 	snprintf(path, sizeof(path), "%s/gids/%.20s", dir, index);
 	if (host_tree_read(ctx->tree, path, gid, sizeof(gid)) <= 0 || zero(gid)) {
@@ -37,15 +93,20 @@ static void take_gid(struct check_ctx *ctx, const char *dir, const char *index, 
 		return;
 	}
 	p->used++;
-	snprintf(path, sizeof(path), "%s/gid_attrs/types/%.20s", dir, index);
-	if (host_tree_read(ctx->tree, path, type, sizeof(type)) <= 0 || strcmp(type, "RoCE v2"))
-		return;
 	snprintf(path, sizeof(path), "%s/gid_attrs/ndevs/%.20s", dir, index);
 	host_tree_read(ctx->tree, path, dev, sizeof(dev));
-	if (!strncmp(gid, "fe80", 4))
+	here = is_here(ctx, dev, gid);
+	if (here && !p->netdev[0])
+		strcpy(p->netdev, dev);
+	snprintf(path, sizeof(path), "%s/gid_attrs/types/%.20s", dir, index);
+	if (host_tree_read(ctx->tree, path, type, sizeof(type)) <= 0 || strcmp(type, "RoCE v2") ||
+	    !strncmp(gid, "fe80", 4))
 		return;
-	own = !dev[0] || !netdev[0] || !strcmp(dev, netdev);
-	if (!own) {
+	if (!here) {
+		p->elsewhere++;
+		return;
+	}
+	if (strcmp(dev, p->netdev)) {
 		p->foreign++;
 		snprintf(p->foreign_dev, sizeof(p->foreign_dev), "%s", dev);
 		return;
@@ -57,20 +118,30 @@ static void take_gid(struct check_ctx *ctx, const char *dir, const char *index, 
 	}
 }
 
-static void add_table(struct check_ctx *ctx, const char *subject, const struct check_rdma *r,
-		      const struct port *p)
+static void add_table(struct check_ctx *ctx, const char *subject, const struct port *p)
 {
 	if (p->routable)
 		check_add(ctx, MRG_CHECK_OK, subject, "The port has a routable RoCE v2 GID.", "",
-			  "index %ld: %s, RoCE v2 (%zu GIDs, %zu empty, %zu of other devices)",
-			  p->best, p->best_gid, p->used, p->holes, p->foreign);
+			  "index %ld: %s, RoCE v2, %s (%zu GIDs, %zu empty, %zu of other devices, "
+			  "%zu of other namespaces)",
+			  p->best, p->best_gid, p->netdev, p->used, p->holes, p->foreign,
+			  p->elsewhere);
 	else if (p->foreign)
 		check_add(
 			ctx, MRG_CHECK_WARN, subject,
 			"The GIDs belong to an overlay or bond above the port: a peer may not reach them.",
 			"Give the port's own network device an address: 'ip address add ADDRESS/BITS dev NETDEV'.",
 			"routable RoCE v2 GIDs are all of %s, not of %s", p->foreign_dev,
-			r->netdev);
+			p->netdev);
+	else if (p->elsewhere)
+		check_add(
+			ctx, MRG_CHECK_WARN, subject,
+			"The routable GIDs belong to network devices of other namespaces (the host's, another pod's): "
+			"a peer's answer to them does not come here.",
+			"Move the port's network device or a VF's into this namespace ('ip link set NETDEV netns PID', "
+			"in Kubernetes by the NIC's CNI plugin), or run in the host's network.",
+			"%zu routable RoCE v2 GIDs, none on a network device in sight (/sys/class/net)",
+			p->elsewhere);
 	else
 		check_add(
 			ctx, MRG_CHECK_WARN, subject,
@@ -104,10 +175,10 @@ static void judge(struct check_ctx *ctx, const struct check_rdma *r, const char 
 	if (n)
 		qsort(names, (size_t)n, sizeof(*names), by_number);
 	for (ssize_t i = 0; i < n && i < MAX_GIDS; i++)
-		take_gid(ctx, dir, names[i], r->netdev, &p);
+		take_gid(ctx, dir, names[i], &p);
 	if (n)
 		host_tree_free_names(names, n);
-	add_table(ctx, subject, r, &p);
+	add_table(ctx, subject, &p);
 }
 
 bool check_gid(struct check_ctx *ctx, const struct check_rdma *r)

@@ -141,6 +141,7 @@ static bool reaches(struct choosing *in, const struct mrg_gid_entry *entry, cons
 
 /* How well a GID and a peer address go together, the smallest first. */
 struct fit {
+	int elsewhere;
 	int type;
 	int scope;
 	size_t peer;
@@ -151,6 +152,8 @@ struct fit {
 
 static int compare(const struct fit *a, const struct fit *b)
 {
+	if (a->elsewhere != b->elsewhere)
+		return a->elsewhere - b->elsewhere;
 	if (a->type != b->type)
 		return a->type - b->type;
 	if (a->scope != b->scope)
@@ -175,6 +178,7 @@ static bool is_own(struct choosing *in, const struct mrg_gid_entry *entry, const
 static struct fit fit_of(struct choosing *in, const struct mrg_gid_entry *entry, size_t peer)
 {
 	return (struct fit){
+		.elsewhere = entry->elsewhere,
 		.type = -(int)entry->type,
 		.scope = route_gid_is_link_local(entry->gid),
 		.peer = peer,

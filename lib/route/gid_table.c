@@ -96,6 +96,20 @@ static bool is_overlay(const struct port *port, const char *netdev)
 	return !mrg_private_tree_exists(port->facts->tree, path);
 }
 
+/* The table is the device's: it shows the GIDs of all network namespaces. */
+static bool is_elsewhere(const struct port *port, const char *netdev)
+{
+	char path[64];
+
+	if (port->infiniband)
+		return false;
+	if (!netdev[0] || strchr(netdev, '/'))
+		return true;
+	snprintf(path, sizeof(path), "/sys/class/net/%s", netdev);
+	return mrg_private_tree_exists(port->facts->tree, "/sys/class/net") &&
+	       !mrg_private_tree_exists(port->facts->tree, path);
+}
+
 /*
  * Tables are sparse: entries that are zero, or whose type the kernel does not
  * tell (EINVAL, ENODATA), come before valid ones.
@@ -118,6 +132,7 @@ static bool read_entry(const struct port *port, int index, struct mrg_gid_entry 
 	    strlen(text) < sizeof(entry->netdev))
 		strcpy(entry->netdev, text);
 	entry->overlay = is_overlay(port, entry->netdev);
+	entry->elsewhere = is_elsewhere(port, entry->netdev);
 	return true;
 }
 
@@ -141,6 +156,8 @@ static int by_preference(const void *a, const void *b)
 {
 	const struct mrg_gid_entry *x = a, *y = b;
 
+	if (x->elsewhere != y->elsewhere)
+		return x->elsewhere ? 1 : -1;
 	if (x->type != y->type)
 		return x->type > y->type ? -1 : 1;
 	if (route_gid_is_link_local(x->gid) != route_gid_is_link_local(y->gid))

@@ -237,6 +237,21 @@ static void a_netdev_that_is_not_visible_is_known_by_the_source_address(void **s
 	assert_int_equal(index_for("mlx5_0", "10.9.0.2"), 4);
 }
 
+static void a_gid_of_another_namespace_is_the_last_choice(void **state)
+{
+	(void)state;
+	put_device("mlx5_0", "Ethernet");
+	put_netdev("eth1", true);
+	put_gid("mlx5_0", 3, "203.0.113.250", V2, NULL);
+	put_gid("mlx5_0", 5, "203.0.113.251", V2, "eth9");
+	assert_int_equal(index_for("mlx5_0", NULL), 3);
+	put_gid("mlx5_0", 7, "203.0.113.252", V2, "eth1");
+	assert_int_equal(index_for("mlx5_0", NULL), 7);
+	/* Even where the kernel would send from an address of both. */
+	put("203.0.113.0/24 dev eth1 src 203.0.113.250", "/.mrguard/routes");
+	assert_int_equal(index_for("mlx5_0", "203.0.113.9"), 7);
+}
+
 static void the_environment_comes_first(void **state)
 {
 	const char *peer = "10.14.0.80";
@@ -327,6 +342,7 @@ int main(void)
 		ON_HOST(the_address_that_the_kernel_sends_from_comes_before_others),
 		ON_HOST(families_and_scopes_are_not_mixed),
 		ON_HOST(a_netdev_that_is_not_visible_is_known_by_the_source_address),
+		ON_HOST(a_gid_of_another_namespace_is_the_last_choice),
 		ON_HOST(the_environment_comes_first),
 		ON_HOST(a_gid_is_found_again_after_its_index_moved),
 		ON_HOST(infiniband_needs_no_route),

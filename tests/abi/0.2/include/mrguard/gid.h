@@ -40,13 +40,15 @@ MRG_API void mrg_gid_close(struct mrg_gid_facts *facts);
  * @index:	in the table
  * @netdev:	it belongs to; "" on InfiniBand, or not visible
  * @overlay:	the netdev is neither a network card's nor a bond of such
+ * @elsewhere:	the netdev is not in this network namespace: the GID is another
+ *	container's, or the host's
  * @reserved:	0
  */
 struct mrg_gid_entry {
 	uint8_t gid[16];
 	enum mrg_gid_type type;
 	int index;
-	bool overlay;
+	bool overlay, elsewhere;
 	char netdev[16];
 	uint64_t reserved;
 };
@@ -57,10 +59,10 @@ struct mrg_gid_entry {
  * @port: 1...
  * @entries: OUT, to be freed with free(3)
  *
- * No route is asked.  The order: RoCEv2, v1; IPv4 and global IPv6, link-local
- * (169.254/16 too); a card's or bond's netdev, others; lower index.  Entries
- * that are zero or that the kernel does not show are passed over, wherever in
- * the table they are.
+ * No route is asked.  The order: netdevs of this namespace, others; RoCEv2, v1;
+ * IPv4 and global IPv6, link-local (169.254/16 too); a card's or bond's netdev,
+ * others; lower index.  Entries that are zero or that the kernel does not show
+ * are passed over, wherever in the table they are.
  *
  * Return: their number; -ENODEV (no such device or port); -ENOMEM.
  */
