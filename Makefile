@@ -4,7 +4,7 @@
 #   make modules        kernel modules for the running kernel (or KDIR=...)
 #   make cross          libraries, command and tests for arm64, into $O/arm64
 #   make check          all tests, sets itself up (needs root)
-#   make check-full     the same and the long runs
+#   make check-full     the same and the long runs; PART=NAME one part, see tests/README.md
 #   make bench          what things cost: times, judged on a quiet machine
 #   make demo           see the wrap on an affected kernel in QEMU (needs root)
 #   make install        DESTDIR, prefix; `make uninstall` takes it back
@@ -288,7 +288,7 @@ modules:
 	$(Q)$(MAKE) -C kmod KDIR=$(KDIR)
 
 check check-full: FORCE
-	$(Q)tests/check $(if $(filter check-full,$@),--full)
+	$(Q)tests/check $(if $(filter check-full,$@),$(if $(PART),--part $(PART),--full))
 
 demo: FORCE
 	$(Q)tests/demo
