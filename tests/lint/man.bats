@@ -50,6 +50,13 @@ setup() {
 	done | none
 }
 
+@test "every page is in a package" {
+	for page in lib/man/*.[1-8]; do
+		cat debian/*.install | grep -qxF -e "usr/share/man/man${page##*.}" \
+			-e "usr/share/man/man${page##*.}/${page##*/}" || echo "$page"
+	done | none
+}
+
 @test "what a page refers to is there" {
 	grep -ohE '^\.BR mrg[a-z_-]* \([1-8]\)' lib/man/*.[1-8] | sort -u |
 		sed 's/^\.BR \([a-z_-]*\) (\(.\))/\1.\2/' | while read -r page; do
