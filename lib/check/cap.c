@@ -12,19 +12,6 @@
 
 #define NAMED 3 /* MRs in the evidence */
 
-/* The state as mrg_cap_name() has it; "" where the module did not tell. */
-static void read_state(struct check_ctx *ctx, char *state, size_t size)
-{
-	char text[192], *at;
-
-	state[0] = 0;
-	if (check_module_fact(ctx, text, sizeof(text)) <= 0)
-		return;
-	at = strstr(text, "\ncap ");
-	if (at)
-		snprintf(state, size, "%.*s", (int)strcspn(at + 5, "\n"), at + 5);
-}
-
 static void not_loaded(struct check_ctx *ctx)
 {
 	bool built = check_module_is_installed(ctx, "mrguard_cap");
@@ -41,24 +28,25 @@ static void not_loaded(struct check_ctx *ctx)
 
 static void check_boot(struct check_ctx *ctx)
 {
-	char state[32];
+	const struct check_host *h = &ctx->host;
 
 	if (!host_cap_is_loaded(ctx->tree)) {
 		not_loaded(ctx);
-		return;
-	}
-	read_state(ctx, state, sizeof(state));
-	if (!strcmp(state, "not effective") || !strcmp(state, "lost"))
-		check_add(
-			ctx, MRG_CHECK_FAIL, "cap",
-			"The cap was chosen for each boot, and has no effect: MRs over 4 GiB can wrap.",
-			"Run 'mrguard cap', which names the remedy.",
-			"mrguard-cap.service is enabled; mrguard_cap is %s", state);
-	else if (strcmp(state, "capped") && strcmp(state, "waiting"))
+	} else if (h->cap == MRG_CAP_NOT_EFFECTIVE || h->cap == MRG_CAP_LOST) {
+		/* Where the walk is known to be affected, its own line has failed. */
+		if (h->walk != CHECK_WALK_AFFECTED)
+			check_add(
+				ctx, MRG_CHECK_FAIL, "cap",
+				"The cap was chosen for each boot, and has no effect: MRs over 4 GiB can wrap.",
+				"Run 'mrguard cap', which names the remedy.",
+				"mrguard-cap.service is enabled; mrguard_cap is %s",
+				mrg_cap_name(h->cap));
+	} else if (h->cap == MRG_CAP_OFF || h->cap == MRG_CAP_SET) {
 		check_add(ctx, MRG_CHECK_UNKNOWN, "cap",
 			  "The cap was chosen for each boot, and nothing shows its effect.",
 			  "Run 'modprobe -a mrguard mrguard_walk', and check again as root.",
 			  "mrguard-cap.service is enabled; mrguard_cap is loaded");
+	}
 }
 
 static void name_mrs(const struct mrg_cap_mr *mrs, ssize_t count, char *text, size_t size)

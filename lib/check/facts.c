@@ -293,10 +293,10 @@ static void read_walk(struct check_ctx *ctx)
 	h->modules_visible = host_tree_exists(ctx->tree, path);
 	h->walk = walk_by_version(h);
 	if (check_module_fact(ctx, buf, sizeof(buf)) > 0 &&
-	    sscanf(buf, "version %*s abi %*u walk %31s", walk) == 1)
+	    sscanf(buf, "version %*s abi %*u walk %31s", walk) == 1) {
 		take_walk(h, walk, "by the mrguard module");
-	if (h->walk_asked)
 		read_cap(h, buf);
+	}
 	/* A record takes along what another host may ask again. */
 	if (!h->walk_asked || ctx->opts->dump)
 		read_walk_of_file(ctx);

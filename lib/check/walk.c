@@ -6,7 +6,7 @@ static void read_evidence(const struct check_host *h, char *text, size_t room)
 	if (h->walk == CHECK_WALK_CAPPED)
 		snprintf(text, room,
 			 "truncating, capped (both asked of the kernel by the mrguard module)");
-	else if (h->cap != MRG_CAP_OFF)
+	else if (h->walk_asked && h->cap != MRG_CAP_OFF)
 		snprintf(text, room, "%s; cap %s (asked of ib_core %s)",
 			 h->walk == CHECK_WALK_EXACT ? "exact" : "truncating", mrg_cap_name(h->cap),
 			 h->walk_asked);
