@@ -213,7 +213,7 @@ $(made_dir)/%.ko: tests/kernelcode/walk.c
 		-fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-asynchronous-unwind-tables \
 		-DWALK=$(patsubst unbounded,truncating -DOLD_ITERATOR,$*) -w -c -o $@ $<
 
-$(O)/tests/unit/walk_file: | $(kernelcode) $(made_walks:%=$(made_dir)/%.ko)
+$(O)/tests/unit/walk_file $(O)/tests/bench/walk_file: | $(kernelcode) $(made_walks:%=$(made_dir)/%.ko)
 
 # Figures with a bar, each a test as well.
 bench_bins := $(patsubst tests/bench/%.c,$(O)/tests/bench/%,$(wildcard tests/bench/*.c))

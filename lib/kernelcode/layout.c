@@ -91,70 +91,67 @@ static const uint8_t *find_in(const struct btf *btf, const char *name, struct bt
 	return NULL;
 }
 
-/* @owner: whose names the structure's members have */
-static const uint8_t *find(const struct btf *btf, const char *name, struct btf_type *type,
-			   const struct btf **owner)
-{
-	const uint8_t *at = NULL;
+struct structure {
+	const struct btf *owner; /* of its members' names; NULL: it was not found */
+	struct btf_type type;
+	const uint8_t *members;
+};
 
-	for (*owner = btf; *owner; *owner = (*owner)->base) {
-		at = find_in(*owner, name, type);
-		if (at)
+static struct structure find(const struct btf *btf, const char *name)
+{
+	struct structure s = { .owner = btf };
+
+	for (; s.owner; s.owner = s.owner->base) {
+		s.members = find_in(s.owner, name, &s.type);
+		if (s.members)
 			break;
 	}
-	return at;
+	return s;
 }
 
 /* A member's offset; NONE where it is not there or is a bit field. */
-static uint32_t offset_of(const struct btf *btf, const char *structure, const char *member)
+static uint32_t offset_of(const struct structure *s, const char *member)
 {
-	const struct btf *owner;
-	struct btf_type type;
 	struct btf_member m;
-	const uint8_t *at = find(btf, structure, &type, &owner);
 
-	for (uint32_t i = 0; at && i < BTF_INFO_VLEN(type.info); i++) {
-		memcpy(&m, at + i * sizeof(m), sizeof(m));
-		if (strcmp(name_at(owner, m.name_off), member))
+	for (uint32_t i = 0; s->owner && i < BTF_INFO_VLEN(s->type.info); i++) {
+		memcpy(&m, s->members + i * sizeof(m), sizeof(m));
+		if (strcmp(name_at(s->owner, m.name_off), member))
 			continue;
-		if (BTF_INFO_KFLAG(type.info))
+		if (BTF_INFO_KFLAG(s->type.info))
 			m.offset = BTF_MEMBER_BIT_OFFSET(m.offset);
 		return m.offset % 8 ? NONE : m.offset / 8;
 	}
 	return NONE;
 }
 
-static uint32_t size_of(const struct btf *btf, const char *structure)
-{
-	const struct btf *owner;
-	struct btf_type type;
-
-	return find(btf, structure, &type, &owner) ? type.size : NONE;
-}
-
 static void read_layout(const struct btf *btf, struct kernelcode_layout *l)
 {
+	const struct structure sg = find(btf, "scatterlist");
+	const struct structure iter = find(btf, "ib_block_iter");
+	const struct structure umem = find(btf, "ib_umem");
+
 	*l = (struct kernelcode_layout){
 		.from_btf = true,
-		.sg_size = size_of(btf, "scatterlist"),
-		.sg_offset = offset_of(btf, "scatterlist", "offset"),
-		.sg_length = offset_of(btf, "scatterlist", "length"),
-		.sg_address = offset_of(btf, "scatterlist", "dma_address"),
-		.sg_dma_length = offset_of(btf, "scatterlist", "dma_length"),
-		.iter_sg = offset_of(btf, "ib_block_iter", "__sg"),
-		.iter_address = offset_of(btf, "ib_block_iter", "__dma_addr"),
-		.iter_numblocks = offset_of(btf, "ib_block_iter", "__sg_numblocks"),
-		.iter_nents = offset_of(btf, "ib_block_iter", "__sg_nents"),
-		.iter_advance = offset_of(btf, "ib_block_iter", "__sg_advance"),
-		.iter_bit = offset_of(btf, "ib_block_iter", "__pg_bit"),
-		.umem_iova = offset_of(btf, "ib_umem", "iova"),
-		.umem_length = offset_of(btf, "ib_umem", "length"),
-		.umem_address = offset_of(btf, "ib_umem", "address"),
-		.umem_list = offset_of(btf, "ib_umem", "sgt_append"),
-		.umem_nmap = offset_of(btf, "ib_umem", "nmap"),
+		.sg_size = sg.owner ? sg.type.size : NONE,
+		.sg_offset = offset_of(&sg, "offset"),
+		.sg_length = offset_of(&sg, "length"),
+		.sg_address = offset_of(&sg, "dma_address"),
+		.sg_dma_length = offset_of(&sg, "dma_length"),
+		.iter_sg = offset_of(&iter, "__sg"),
+		.iter_address = offset_of(&iter, "__dma_addr"),
+		.iter_numblocks = offset_of(&iter, "__sg_numblocks"),
+		.iter_nents = offset_of(&iter, "__sg_nents"),
+		.iter_advance = offset_of(&iter, "__sg_advance"),
+		.iter_bit = offset_of(&iter, "__pg_bit"),
+		.umem_iova = offset_of(&umem, "iova"),
+		.umem_length = offset_of(&umem, "length"),
+		.umem_address = offset_of(&umem, "address"),
+		.umem_list = offset_of(&umem, "sgt_append"),
+		.umem_nmap = offset_of(&umem, "nmap"),
 	};
 	if (l->umem_list == NONE)
-		l->umem_list = offset_of(btf, "ib_umem", "sg_head");
+		l->umem_list = offset_of(&umem, "sg_head");
 }
 
 static bool from_btf(const void *data, size_t size, const void *base_data, size_t base_size,
