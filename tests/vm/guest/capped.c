@@ -91,6 +91,15 @@ static void check_mrs(struct mrg_ctx *ctx, size_t count, const char *what)
 	mrg_dereg(mr);
 }
 
+/* The model and the kernel's own functions are of one mind about the same buffer. */
+static void check_plan(const char *holds, const char *what)
+{
+	ok(!run_command(
+		   "mrguard plan --dmabuf-from simgpu:12G,seg=2G,fake --importer simnic0 --iova 0x700000000000 --json >/tmp/plan; cat /tmp/plan >&2; jq -e '.kernel.agrees and %s' /tmp/plan >&2",
+		   holds),
+	   "%s: the plan agrees with the kernel", what);
+}
+
 static struct mrg_ctx *open_context(void)
 {
 	struct mrg_ctx *ctx;
@@ -133,13 +142,19 @@ int main(int argc, char **argv)
 	make_buffer();
 	before = open_context();
 	check_mrs(before, 6, "without the cap");
+	check_plan("(.capped | not) and .verdict == \"wraps\"", "without the cap");
 	cap_load();
+	check_plan(
+		".capped and .kernel.capped and .kernel.page_shift == 31 and .strategy == \"none\"",
+		"under the cap");
 	check_mrs(before, 6, "a context from before the cap");
 	mrg_close(before);
 	ctx = open_context();
 	check_mrs(ctx, 1, "under the cap");
 	run_command("echo 0 >" KPROBES);
 	check_mrs(ctx, 6, "with kprobes switched off");
+	check_plan("(.capped | not) and (.kernel.capped | not) and .kernel.page_shift == 32",
+		   "with kprobes switched off");
 	run_command("echo 1 >" KPROBES);
 	check_mrs(ctx, 1, "with kprobes on again");
 	ok(!cap_unloads(), "an open context keeps the cap");
