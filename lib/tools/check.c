@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* mrguard check: what this host is, check by check. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/fail.h"
 #include "tools/json.h"
+#include "tools/module.h"
 #include "tools/prometheus.h"
 
 struct args {
@@ -153,7 +155,30 @@ static json_t *to_json(const struct mrg_check_report *report)
 			 mrg_check_verdict_name(mrg_check_worst(report)), "results", results);
 }
 
-static void print_prometheus(const struct mrg_check_report *report)
+/* Nothing where the module does not tell. */
+static void print_cap(void)
+{
+	struct module module;
+	const struct mrg_dev_info *info = &module.info;
+
+	module_open(&module);
+	if (module.state == MODULE_LOADED) {
+		puts("# HELP mrguard_cap_state State of mrguard_cap, 1 for the state that holds.");
+		puts("# TYPE mrguard_cap_state gauge");
+		for (int cap = MRG_CAP_OFF; cap <= MRG_CAP_LOST; cap++)
+			printf("mrguard_cap_state{state=\"%s\"} %d\n",
+			       mrg_cap_name((enum mrg_cap)cap), (int)info->cap == cap);
+		puts("# HELP mrguard_cap_picks_total Page-size picks since mrguard_cap was loaded.");
+		puts("# TYPE mrguard_cap_picks_total counter");
+		printf("mrguard_cap_picks_total{of=\"all\"} %" PRIu64 "\n", info->cap_asked);
+		printf("mrguard_cap_picks_total{of=\"capped\"} %" PRIu64 "\n", info->cap_capped);
+		printf("mrguard_cap_picks_total{of=\"uncapped\"} %" PRIu64 "\n",
+		       info->cap_uncapped);
+	}
+	module_close(&module);
+}
+
+static void print_prometheus(const struct mrg_check_report *report, bool here)
 {
 	static const char *const states[] = { "ok", "likely", "warn", "fail", "unknown", "skip" };
 	size_t count;
@@ -170,6 +195,8 @@ static void print_prometheus(const struct mrg_check_report *report)
 			printf(",state=\"%s\"} %d\n", states[s],
 			       !strcmp(states[s], mrg_check_verdict_name(r[i].verdict)));
 		}
+	if (here)
+		print_cap();
 }
 
 static int cannot_run(const struct args *args, int rc)
@@ -237,7 +264,7 @@ int cmd_check(int argc, char **argv)
 	if (args.output.json)
 		rc = json_print(to_json(report)) ? -ENOMEM : rc;
 	else if (args.prometheus)
-		print_prometheus(report);
+		print_prometheus(report, !args.opts.root);
 	else
 		print_text(report, &args);
 	rc = rc ? EXIT_FAILED : status_of(report);

@@ -151,6 +151,15 @@ int main(int argc, char **argv)
 	mrg_close(before);
 	ctx = open_context();
 	check_mrs(ctx, 1, "under the cap");
+	ok(!run_command(
+		   "mrguard check --prometheus | grep -q 'mrguard_cap_state{state=\"capped\"} 1'"),
+	   "the state is a metric");
+	ok(!run_command(
+		   "mrguard check --json | jq -e '.results[] | select(.id == \"walk\" and .subject == \"\").verdict == \"ok\"' >&2"),
+	   "the line walk is ok by what was asked");
+	ok(!run_command(
+		   "mrguard check --json | jq -e '.results[] | select(.id == \"device-pages\" and .subject == \"simnic0\").verdict == \"ok\"' >&2"),
+	   "the line device-pages says that the cap holds for the driver");
 	run_command("echo 0 >" KPROBES);
 	check_mrs(ctx, 6, "with kprobes switched off");
 	check_plan("(.capped | not) and (.kernel.capped | not) and .kernel.page_shift == 32",
