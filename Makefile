@@ -31,6 +31,9 @@ bindir	?= $(prefix)/bin
 libdir	?= $(prefix)/lib
 includedir ?= $(prefix)/include
 mandir	?= $(prefix)/share/man
+bashcompletiondir ?= $(prefix)/share/bash-completion/completions
+zshcompletiondir ?= $(prefix)/share/zsh/vendor-completions
+fishcompletiondir ?= $(prefix)/share/fish/vendor_completions.d
 srcdir_dkms ?= /usr/src
 udevrulesdir ?= /usr/lib/udev/rules.d
 unitdir	?= /usr/lib/systemd/system
@@ -315,6 +318,9 @@ install: all $(O)/mrguard.installed
 	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
 	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(DESTDIR)$(includedir)/mrguard/uapi.h
 	$(INSTALL) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
+	$(INSTALL) -D -m 0644 lib/completion/mrguard.bash $(DESTDIR)$(bashcompletiondir)/mrguard
+	$(INSTALL) -D -m 0644 lib/completion/_mrguard $(DESTDIR)$(zshcompletiondir)/_mrguard
+	$(INSTALL) -D -m 0644 lib/completion/mrguard.fish $(DESTDIR)$(fishcompletiondir)/mrguard.fish
 	$(INSTALL) -D -m 0644 udev/mrguard.rules $(DESTDIR)$(udevrulesdir)/90-mrguard.rules
 	$(INSTALL) -d $(DESTDIR)$(unitdir)
 	for u in $(units); do sed 's|@bindir@|$(bindir)|' udev/$$u > $(DESTDIR)$(unitdir)/$$u || exit; done
@@ -331,6 +337,8 @@ uninstall:
 	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/$(notdir $(guard)) $(DESTDIR)$(libdir)/$(notdir $(audit)) \
 		$(addprefix $(DESTDIR)$(libdir)/pkgconfig/,$(notdir $(pcs)))
 	rm -rf $(DESTDIR)$(includedir)/mrguard
+	rm -f $(DESTDIR)$(bashcompletiondir)/mrguard $(DESTDIR)$(zshcompletiondir)/_mrguard \
+		$(DESTDIR)$(fishcompletiondir)/mrguard.fish
 	rm -f $(DESTDIR)$(udevrulesdir)/90-mrguard.rules $(units:%=$(DESTDIR)$(unitdir)/%)
 	for m in lib/man/*.[1-8]; do [ -e "$$m" ] || continue; \
 		rm -f $(DESTDIR)$(mandir)/man$${m##*.}/$$(basename $$m); done

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "tools/args.h"
+#include "tools/commands.h"
 #include "tools/fail.h"
+#include "tools/near.h"
 #include "tools/parse.h"
 
 #define ARGS_MAX 48 /* options, arguments and titles of a command */
@@ -269,6 +271,95 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	return 0;
 }
 
+static const struct args_option *find_option(const struct parser *parser, const char *word,
+					     size_t length)
+{
+	for (size_t i = 0; i < parser->count; i++) {
+		const struct args_option *option = parser->rows[i].option;
+
+		if (option->name && !strncmp(option->name, word, length))
+			return option;
+	}
+	return NULL;
+}
+
+/* getopt(3) does not say which option was meant. */
+static void check_names(const struct parser *parser, char **argv)
+{
+	for (argv++; *argv && strcmp(*argv, "--"); argv++) {
+		size_t length = strncmp(*argv, "--", 2) ? 0 : strcspn(*argv + 2, "=");
+		const struct args_option *option = find_option(parser, *argv + 2, length);
+		char remedy[80] = "--help lists the options.", word[64];
+
+		if (!length)
+			continue;
+		snprintf(word, sizeof(word), "%.*s", (int)length, *argv + 2);
+		for (size_t i = 0; i < parser->count && !option; i++) {
+			const char *name = parser->rows[i].option->name;
+
+			if (name && near_word(word, name))
+				snprintf(remedy, sizeof(remedy),
+					 "Did you mean --%s?  --help lists the options.", name);
+		}
+		if (!option && strncmp("help", *argv + 2, length) &&
+		    strncmp("usage", *argv + 2, length)) {
+			fail_say(remedy, "There is no option --%s.", word);
+			exit(EXIT_USAGE);
+		}
+		/* The next word is its value, and may look like anything. */
+		if (option && option->value && !option->optional && !(*argv)[2 + length] && argv[1])
+			argv++;
+	}
+}
+
+bool args_complete;
+
+/* The words that @option can have; for others than words the shell offers files. */
+static void complete_value(const struct args_option *option, const char *before, const char *begun)
+{
+	for (const char *const *word = option->words; word && *word; word++)
+		if (!strncmp(*word, begun, strlen(begun)))
+			printf("%s%s\n", before, *word);
+}
+
+/* bash hands over "--color=al" as three words, other shells as one. */
+static void complete(const struct parser *parser, int argc, char **argv)
+{
+	char *last = argv[argc - 1], *equal = strchr(last, '=');
+	const char *word = argc > 2 ? argv[argc - 2] : "";
+	const struct args_option *option;
+	char before[64];
+
+	if (!strcmp(last, "=")) {
+		last = equal + 1;
+	} else if (equal && !strncmp(last, "--", 2)) {
+		option = find_option(parser, last + 2, (size_t)(equal - last) - 2);
+		snprintf(before, sizeof(before), "%.*s=", (int)(equal - last), last);
+		if (option)
+			complete_value(option, before, equal + 1);
+		return;
+	} else if (!strcmp(word, "=") && argc > 3) {
+		word = argv[argc - 3];
+	}
+	option = strncmp(word, "--", 2) ? NULL : find_option(parser, word + 2, strlen(word + 2));
+	if (option && option->value && word[2]) {
+		complete_value(option, "", last);
+		return;
+	}
+	for (size_t i = 0; i < parser->count; i++) {
+		char name[64];
+
+		option = parser->rows[i].option;
+		if (!option->name) {
+			complete_value(option, "", last);
+			continue;
+		}
+		snprintf(name, sizeof(name), "--%s", option->name);
+		if (*last == '-' && !strncmp(name, last, strlen(last)))
+			printf("%s\t%s\n", name, option->help);
+	}
+}
+
 int args_parse(const struct args_command *command, int argc, char **argv, void *args)
 {
 	struct argp_option options[ARGS_MAX + 1] = { 0 };
@@ -282,6 +373,10 @@ int args_parse(const struct args_command *command, int argc, char **argv, void *
 	int ret;
 
 	flatten(&parser, command->options, args);
+	if (args_complete) {
+		complete(&parser, argc, argv);
+		exit(0);
+	}
 	for (size_t i = 0; i < parser.count; i++) {
 		const struct args_option *option = parser.rows[i].option;
 
@@ -298,6 +393,8 @@ int args_parse(const struct args_command *command, int argc, char **argv, void *
 									 0,
 							.doc = option->help };
 	}
+	if (!flags)
+		check_names(&parser, argv);
 	ret = argp_parse(&argp, argc, argv, flags, NULL, &parser);
 	if (ret)
 		fail_say("", "The arguments cannot be read: %s.", strerror(ret));

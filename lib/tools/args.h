@@ -100,6 +100,9 @@ struct args_command {
  */
 int args_parse(const struct args_command *command, int argc, char **argv, void *args);
 
+/* Set by main(): args_parse() then says what the last word can be, and exits. */
+extern bool args_complete;
+
 /** args_path() - "@root@rest" into @path.  Return: @path; NULL where @root is NULL */
 const char *args_path(char path[PATH_MAX], const char *root, const char *rest, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -11,8 +11,10 @@
 
 #include <mrguard/common.h>
 
+#include "tools/args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
+#include "tools/near.h"
 
 /* The groups of --help, in its order. */
 enum group { GROUP_BUFFER, GROUP_HOST, GROUP_PROGRAM, GROUP_DATA, GROUPS };
@@ -108,7 +110,13 @@ static int run_command(const struct command *command, int argc, char **argv)
 
 static int no_command(const char *word)
 {
-	fail_say("Try `mrguard --help'.", "There is no command \"%s\".", word);
+	char remedy[80] = "Try `mrguard --help'.";
+
+	for (size_t i = 0; i < COMMANDS; i++)
+		if (near_word(word, commands[i].name))
+			snprintf(remedy, sizeof(remedy),
+				 "Did you mean \"%s\"?  Try `mrguard --help'.", commands[i].name);
+	fail_say(remedy, "There is no command \"%s\".", word);
 	return EXIT_USAGE;
 }
 
@@ -126,6 +134,21 @@ static int cmd_help(int argc, char **argv)
 	if (!command)
 		return no_command(argv[1]);
 	return run_command(command, 2, help);
+}
+
+/* For the shells: what can stand where the last word stands, one a line, and behind
+ * a tab what it means. */
+static int cmd_complete(int argc, char **argv)
+{
+	const struct command *command = argc > 2 ? find_command(argv[1]) : NULL;
+
+	args_complete = command;
+	if (command)
+		return run_command(command, argc - 1, argv + 1);
+	for (size_t i = 0; i < COMMANDS && argc == 2; i++)
+		if (!strncmp(commands[i].name, argv[1], strlen(argv[1])))
+			printf("%s\t%s\n", commands[i].name, commands[i].summary);
+	return EXIT_OK;
 }
 
 int main(int argc, char **argv)
@@ -151,6 +174,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "help"))
 		return cmd_help(argc - 1, argv + 1);
+	if (!strcmp(argv[1], "complete"))
+		return cmd_complete(argc - 1, argv + 1);
 	command = find_command(argv[1]);
 	if (!command)
 		return no_command(argv[1]);
