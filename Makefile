@@ -305,34 +305,42 @@ units     := mrguard-check@.service mrguard-cap.service
 $(O)/mrguard.installed: $(command) FORCE
 	$(link_command) $(if $(filter /usr/lib%,$(libdir)),,-Wl$(comma)-rpath$(comma)$(libdir))
 
+# Folders that install(1) makes on the way get their modes from the umask.
+INSTALL_AS = umask 022; $(INSTALL)
+# make knows no quotes: a space would make two folders of one.
+ifneq ($(filter %install dkms-install-cap,$(MAKECMDGOALS)),)
+$(foreach v,DESTDIR prefix bindir libdir includedir mandir unitdir udevrulesdir srcdir_dkms,\
+	$(if $(word 2,$($(v))),$(error $(v) is "$($(v))", and names with spaces cannot be installed to)))
+endif
+
 install: all $(O)/mrguard.installed
-	$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/mrguard
-	$(INSTALL) -m 0755 $(shlibs) $(DESTDIR)$(libdir)/
-	for l in $(libraries); do \
+	$(INSTALL_AS) -d $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(includedir)/mrguard
+	$(INSTALL_AS) -m 0755 $(shlibs) $(DESTDIR)$(libdir)/
+	umask 022; for l in $(libraries); do \
 		ln -sf $$l.so.$(VERSION) $(DESTDIR)$(libdir)/$$l.so.$(SOMAJOR) && \
 		ln -sf $$l.so.$(VERSION) $(DESTDIR)$(libdir)/$$l.so || exit; done
-	$(INSTALL) -m 0644 $(archives) $(DESTDIR)$(libdir)/
-	$(INSTALL) -m 0755 $(guard) $(audit) $(DESTDIR)$(libdir)/
-	$(INSTALL) -D -m 0755 $(kernelcode) $(DESTDIR)$(libdir)/mrguard/$(notdir $(kernelcode))
-	for pc in $(notdir $(pcs)); do $(pc_words) lib/$$pc.in > $(DESTDIR)$(libdir)/pkgconfig/$$pc || exit; done
-	$(INSTALL) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
-	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(DESTDIR)$(includedir)/mrguard/uapi.h
-	$(INSTALL) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
-	$(INSTALL) -D -m 0644 lib/completion/mrguard.bash $(DESTDIR)$(bashcompletiondir)/mrguard
-	$(INSTALL) -D -m 0644 lib/completion/_mrguard $(DESTDIR)$(zshcompletiondir)/_mrguard
-	$(INSTALL) -D -m 0644 lib/completion/mrguard.fish $(DESTDIR)$(fishcompletiondir)/mrguard.fish
-	$(INSTALL) -D -m 0644 udev/mrguard.rules $(DESTDIR)$(udevrulesdir)/90-mrguard.rules
-	$(INSTALL) -d $(DESTDIR)$(unitdir)
-	for u in $(units); do sed 's|@bindir@|$(bindir)|' udev/$$u > $(DESTDIR)$(unitdir)/$$u || exit; done
+	$(INSTALL_AS) -m 0644 $(archives) $(DESTDIR)$(libdir)/
+	$(INSTALL_AS) -D -m 0755 $(kernelcode) $(DESTDIR)$(libdir)/mrguard/$(notdir $(kernelcode))
+	$(INSTALL_AS) -m 0644 $(guard) $(audit) $(DESTDIR)$(libdir)/mrguard/
+	for pc in $(notdir $(pcs)); do umask 022; $(pc_words) lib/$$pc.in > $(DESTDIR)$(libdir)/pkgconfig/$$pc || exit; done
+	$(INSTALL_AS) -m 0644 lib/include/mrguard/*.h $(DESTDIR)$(includedir)/mrguard/
+	$(INSTALL_AS) -m 0644 kmod/uapi/mrguard.h $(DESTDIR)$(includedir)/mrguard/uapi.h
+	$(INSTALL_AS) -m 0755 $(O)/mrguard.installed $(DESTDIR)$(bindir)/mrguard
+	$(INSTALL_AS) -D -m 0644 lib/completion/mrguard.bash $(DESTDIR)$(bashcompletiondir)/mrguard
+	$(INSTALL_AS) -D -m 0644 lib/completion/_mrguard $(DESTDIR)$(zshcompletiondir)/_mrguard
+	$(INSTALL_AS) -D -m 0644 lib/completion/mrguard.fish $(DESTDIR)$(fishcompletiondir)/mrguard.fish
+	$(INSTALL_AS) -D -m 0644 udev/mrguard.rules $(DESTDIR)$(udevrulesdir)/90-mrguard.rules
+	$(INSTALL_AS) -d $(DESTDIR)$(unitdir)
+	for u in $(units); do umask 022; sed 's|@bindir@|$(bindir)|' udev/$$u > $(DESTDIR)$(unitdir)/$$u || exit; done
 	for s in 1 3 4 5 7 8; do for m in lib/man/*.$$s; do \
 		[ -e "$$m" ] || continue; \
-		$(INSTALL) -D -m 0644 $$m $(DESTDIR)$(mandir)/man$$s/$$(basename $$m); done; done
+		$(INSTALL_AS) -D -m 0644 $$m $(DESTDIR)$(mandir)/man$$s/$$(basename $$m); done; done
 	$(if $(DESTDIR),,-ldconfig)
 
 uninstall:
 	for l in $(libraries); do cd $(DESTDIR)$(libdir) && \
 		rm -f $$l.a $$l.so $$l.so.$(SOMAJOR) $$l.so.$(VERSION) || exit; done
-	rm -f $(DESTDIR)$(libdir)/mrguard/$(notdir $(kernelcode))
+	cd $(DESTDIR)$(libdir)/mrguard && rm -f $(notdir $(kernelcode) $(guard) $(audit)) || :
 	rmdir $(DESTDIR)$(libdir)/mrguard 2>/dev/null || :
 	rm -f $(DESTDIR)$(bindir)/mrguard $(DESTDIR)$(libdir)/$(notdir $(guard)) $(DESTDIR)$(libdir)/$(notdir $(audit)) \
 		$(addprefix $(DESTDIR)$(libdir)/pkgconfig/,$(notdir $(pcs)))
@@ -350,20 +358,20 @@ abi-baseline:
 # The modules' source where `dkms add NAME/$(VERSION)` finds it.  The cap is a
 # package of its own, by the same dkms.conf with other names.
 define install_source
-	$(INSTALL) -d $(1)/kmod/uapi
-	$(INSTALL) -m 0644 kmod/Kbuild kmod/Makefile kmod/*.[ch] $(1)/kmod/
-	$(INSTALL) -m 0644 kmod/uapi/mrguard.h $(1)/kmod/uapi/
+	$(INSTALL_AS) -d $(1)/kmod/uapi
+	$(INSTALL_AS) -m 0644 kmod/Kbuild kmod/Makefile kmod/*.[ch] $(1)/kmod/
+	$(INSTALL_AS) -m 0644 kmod/uapi/mrguard.h $(1)/kmod/uapi/
 endef
 dkms_dir = $(DESTDIR)$(srcdir_dkms)/mrguard
 dkms-install: version-check
 	$(call install_source,$(dkms_dir)-$(VERSION))
-	$(INSTALL) -m 0644 dkms.conf $(dkms_dir)-$(VERSION)/
+	$(INSTALL_AS) -m 0644 dkms.conf $(dkms_dir)-$(VERSION)/
 
 cap_conf = sed -e '/^\#/{/SPDX/!d}' -e '/\[1\]=/d' -e 's/^PACKAGE_NAME=.*/PACKAGE_NAME="mrguard-cap"/' \
 	-e 's/^BUILT_MODULE_NAME\[0\]=.*/BUILT_MODULE_NAME[0]="mrguard_cap"/' -e 's/ dkms"$$/ cap"/' -e '/^$$/d'
 dkms-install-cap: version-check
 	$(call install_source,$(dkms_dir)-cap-$(VERSION))
-	$(cap_conf) dkms.conf > $(dkms_dir)-cap-$(VERSION)/dkms.conf
+	umask 022; $(cap_conf) dkms.conf > $(dkms_dir)-cap-$(VERSION)/dkms.conf
 
 clean:
 	rm -rf $(O)

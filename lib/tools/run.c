@@ -21,8 +21,11 @@
 #include "tools/args.h"
 #include "tools/commands.h"
 #include "tools/fail.h"
+#include "tools/run_loader.h"
 #include "tools/run_program.h"
 #include "tools/run_status.h"
+
+#define GUARD_LIBRARY "libmrguard-guard.so"
 
 /* As a shell does. */
 #define EXIT_CANNOT_RUN 126
@@ -86,16 +89,63 @@ static const struct args_command command = {
 	       "describes the variables of the environment.",
 };
 
-/* The guard is installed beside libmrguard.so, as in the build folder. */
+/* The guard is installed in a folder beside libmrguard.so; in the build folder it
+ * lies beside it. */
 static int find_library(const char *name, char *path, size_t size)
 {
-	char real[PATH_MAX];
+	char real[PATH_MAX], *folder;
 	Dl_info info;
 
-	if (!dladdr((void *)(uintptr_t)mrg_version, &info) || !realpath(info.dli_fname, real) ||
-	    snprintf(path, size, "%s/%s", dirname(real), name) >= (int)size)
+	if (!dladdr((void *)(uintptr_t)mrg_version, &info) || !realpath(info.dli_fname, real))
+		return -ENOENT;
+	folder = dirname(real);
+	if (snprintf(path, size, "%s/mrguard/%s", folder, name) < (int)size && !access(path, R_OK))
+		return 0;
+	if (snprintf(path, size, "%s/%s", folder, name) >= (int)size)
 		return -ENOENT;
 	return access(path, R_OK) ? -errno : 0;
+}
+
+/* Whether a registration is refused by policy: then nothing runs without the guard. */
+static bool refuses(const struct run_args *args)
+{
+	const char *risk = args->policy ? args->policy : getenv(GUARD_ENV);
+	const char *unknown = args->unknown ? args->unknown : getenv(GUARD_ENV_UNKNOWN);
+	enum guard_action action;
+
+	return !risk || !guard_action_parse(risk, &action) || action == GUARD_REFUSE ||
+	       (unknown && guard_action_parse(unknown, &action) && action == GUARD_REFUSE);
+}
+
+/* Tells that the guard cannot come along.  0: the program runs without; else -1. */
+static int without_guard(const struct run_args *args, const char *what, const char *why)
+{
+	bool refuse = refuses(args);
+
+	fail_say(refuse ? "Use --policy=observe or --policy=allow to run it without the guard." :
+			  "",
+		 "The %s %s %s, so %s.", what, args->command[0], why,
+		 refuse ? "it is not run: the guard cannot be added" : "it runs without the guard");
+	return refuse ? -1 : 0;
+}
+
+/* env -i PROGRAM: the loader learns of the guard from the environment. */
+static bool clears_environment(char *const *words)
+{
+	if (strcmp(basename(words[0]), "env") != 0)
+		return false;
+	for (words++; *words && (**words == '-' || strchr(*words, '=')); words++) {
+		const char *word = *words;
+
+		if (!strcmp(word, "-") || !strncmp(word, "--ignore-env", 12) ||
+		    !strncmp(word, "-uLD_", 5) || !strncmp(word, "--unset=LD_", 11) ||
+		    (!strcmp(word, "-u") && words[1] && !strncmp(words[1], "LD_", 3)))
+			return true;
+		if (word[0] == '-' && word[1] != '-' && strspn(word + 1, "i0v") &&
+		    memchr(word + 1, 'i', strspn(word + 1, "i0v")))
+			return true;
+	}
+	return false;
 }
 
 /* The guard comes first, except for sanitizers, which refuse any other place. */
@@ -163,23 +213,83 @@ static bool wants_audit(const struct run_args *args)
 	return false;
 }
 
+/*
+ * With an audit library glibc lays out thread-local storage before it knows the
+ * program's libraries: all of theirs must fit into what it keeps for dlopen().
+ * The program may start others, such as jemalloc's 2,632 bytes.
+ */
+static int set_tls(size_t tls)
+{
+	static const char name[] = "glibc.rtld.optional_static_tls";
+	const size_t least = 8192, spare = 2048, page = 4096;
+	size_t bytes = (tls + spare + page - 1) / page * page;
+	const char *old = getenv("GLIBC_TUNABLES");
+	char *list;
+	int ret;
+
+	if (old && strstr(old, name))
+		return 0;
+	if (asprintf(&list, "%s%s%s=%zu", old ? old : "", old && *old ? ":" : "", name,
+		     bytes > least ? bytes : least) < 0)
+		return -1;
+	ret = setenv("GLIBC_TUNABLES", list, 1);
+	free(list);
+	return ret;
+}
+
+/* A program that is linked with it wants it first among all libraries. */
+static int set_asan(void)
+{
+	const char *old = getenv("ASAN_OPTIONS");
+	char *list;
+	int ret;
+
+	if (asprintf(&list, "%s%sverify_asan_link_order=0", old ? old : "", old ? ":" : "") < 0)
+		return -1;
+	ret = setenv("ASAN_OPTIONS", list, 1);
+	free(list);
+	return ret;
+}
+
+/* After LD_PRELOAD is set: whether the loader takes the guard, and what it needs. */
+static int ask_loader(const struct run_args *args, struct run_loader *found)
+{
+	char path[PATH_MAX];
+
+	*found = (struct run_loader){ 0 };
+	if (!run_find(args->command[0], path, sizeof(path)) ||
+	    run_loader_ask(path, GUARD_LIBRARY, found))
+		return 0;
+	if (found->asan && set_asan())
+		return -1;
+	return found->guarded ? 0 :
+				without_guard(args, "loader of the program", "refuses the guard");
+}
+
 static int set_libraries(const struct run_args *args)
 {
+	struct run_loader found;
 	char guard[PATH_MAX], audit[PATH_MAX];
 	struct mrg_error error;
 
-	if (find_library("libmrguard-guard.so", guard, sizeof(guard)) ||
+	if (find_library(GUARD_LIBRARY, guard, sizeof(guard)) ||
 	    find_library("libmrguard-audit.so", audit, sizeof(audit))) {
 		base_error_set(
 			&error, -ENOENT, "find",
 			"Install them with mrguard (make install, or its package).",
-			"libmrguard-guard.so and libmrguard-audit.so are not beside libmrguard.so.");
+			"libmrguard-guard.so and libmrguard-audit.so are not beside libmrguard.so, nor in its folder mrguard.");
 		fail_print(&error);
 		return -1;
 	}
-	if (prepend("LD_PRELOAD", guard))
+	if (strpbrk(guard, " :"))
+		return without_guard(
+			args, "program",
+			"would be started with a list of libraries, which a space or a colon in the guard's path cuts");
+	if (prepend("LD_PRELOAD", guard) || ask_loader(args, &found))
 		return -1;
-	return wants_audit(args) ? prepend("LD_AUDIT", audit) : 0;
+	if (!wants_audit(args))
+		return 0;
+	return set_tls(found.tls) ? -1 : prepend("LD_AUDIT", audit);
 }
 
 /* Checked before the program runs, not when its report is ready.  Returns 0 or an errno. */
@@ -261,10 +371,11 @@ int cmd_run(int argc, char **argv)
 		return EXIT_CANNOT_RUN;
 	if (args.status)
 		return run_status(args.status, args.json);
-	why = run_unguarded(args.command[0]);
-	if (why)
-		fail_say("", "The program %s %s, so it runs without the guard.", args.command[0],
-			 why);
+	why = clears_environment(args.command) ?
+		      "clears the environment, in which the loader finds the guard" :
+		      run_unguarded(args.command[0]);
+	if (why && without_guard(&args, "program", why))
+		return EXIT_CANNOT_RUN;
 	if (set_environment(&args))
 		return EXIT_CANNOT_RUN;
 	fflush(stdout);

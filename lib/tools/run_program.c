@@ -12,7 +12,7 @@
 
 #include "tools/run_program.h"
 
-static bool find_program(const char *command, char *path, size_t size)
+bool run_find(const char *command, char *path, size_t size)
 {
 	const char *dirs = getenv("PATH");
 
@@ -78,7 +78,7 @@ const char *run_unguarded(const char *command)
 	const char *why;
 	int fd;
 
-	if (!find_program(command, path, sizeof(path)))
+	if (!run_find(command, path, sizeof(path)))
 		return NULL;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
