@@ -78,7 +78,7 @@ void explain_dmabuf_support(const struct explain_evidence *evidence, struct mrg_
 				 "Who lacks DMA-BUF MRs answers EOPNOTSUPP or EPROTONOSUPPORT.");
 	else if (evidence->dmabuf_answer == -EBADF)
 		explain_rule_out(finding, "Device %s takes DMA-BUFs: fd -1 gets EBADF.",
-				 opts->device);
+				 opts->device ? opts->device : "of the call");
 	else if (evidence->dmabuf_answer)
 		explain_say(finding, MRG_IS, words.remedy, "%s", words.text);
 	else if (opts->error == EPROTONOSUPPORT)

@@ -23,6 +23,8 @@ static void (*const weigh[MRG_CAUSES])(const struct explain_evidence *evidence,
 	[MRG_CAUSE_PAGE_OFFSET] = explain_page_offset,
 	[MRG_CAUSE_DMABUF_SUPPORT] = explain_dmabuf_support,
 	[MRG_CAUSE_EXPORTER] = explain_exporter,
+	[MRG_CAUSE_CGROUP] = explain_cgroup,
+	[MRG_CAUSE_FILE_MAPPING] = explain_file_mapping,
 };
 
 static int by_likelihood(const void *a, const void *b)
@@ -116,6 +118,8 @@ int mrg_explain(const struct mrg_explain_opts *given, struct mrg_explanation *ou
 		ret = explain_read_process(&evidence.opts, &evidence.process);
 	if (ret)
 		return ret;
+	if (evidence.process.base_page)
+		evidence.host_page = evidence.process.base_page;
 	for (int i = 0; i < MRG_CAUSES; i++) {
 		out->findings[i].cause = (enum mrg_cause)i;
 		weigh[i](&evidence, &out->findings[i]);

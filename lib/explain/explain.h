@@ -11,9 +11,29 @@
 #include "host/limits.h"
 #include "host/vma_verdict.h"
 
+/*
+ * What the rdma controller of its cgroups tells.
+ * @known: the group is, up to the top
+ * @limited: a group has an rdma.max
+ * @full: @device has no object left in @group
+ */
+struct explain_cgroup {
+	bool known, limited, full;
+	char group[128];
+	char device[64];
+	uint64_t current, max;
+};
+
+/** explain_read_cgroup() - read them; @device NULL: any */
+void explain_read_cgroup(const char *proc, const char *process, const char *device,
+			 struct explain_cgroup *facts);
+
 /* What /proc tells of the process. */
 struct explain_process_facts {
 	struct host_limits limits;
+
+	struct explain_cgroup cgroup;
+	uint64_t base_page; /* bytes; 0: not known */
 
 	bool range_known;
 	struct explain_pin_facts pin;
@@ -80,5 +100,7 @@ void explain_dmabuf_size(const struct explain_evidence *evidence, struct mrg_fin
 void explain_page_offset(const struct explain_evidence *evidence, struct mrg_finding *finding);
 void explain_dmabuf_support(const struct explain_evidence *evidence, struct mrg_finding *finding);
 void explain_exporter(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_cgroup(const struct explain_evidence *evidence, struct mrg_finding *finding);
+void explain_file_mapping(const struct explain_evidence *evidence, struct mrg_finding *finding);
 
 #endif

@@ -14,6 +14,8 @@
 
 /* A CQ of 4096 entries of 64 bytes; a QP's rings are of that order. */
 #define QUEUE_BYTES (256u << 10)
+/* Rings of the largest sizes, and what a library sets up beside them. */
+#define QUEUE_BYTES_MAX (64u << 20)
 
 static bool pins(const struct explain_evidence *evidence)
 {
@@ -59,9 +61,14 @@ static void weigh_queue_memory(const struct host_limits *limits, struct mrg_find
 {
 	uint64_t left = limits->memlock > limits->pinned ? limits->memlock - limits->pinned : 0;
 
-	explain_say(finding, left < QUEUE_BYTES ? MRG_IS : MRG_IS_NOT, memlock_remedy,
-		    "Of %s locked memory %s are left; one queue takes up to %s.",
-		    SIZE(limits->memlock), SIZE(left), SIZE(QUEUE_BYTES));
+	explain_say(
+		finding,
+		left < QUEUE_BYTES     ? MRG_IS :
+		left < QUEUE_BYTES_MAX ? MRG_MAY_BE :
+					 MRG_IS_NOT,
+		memlock_remedy,
+		"Of %s locked memory %s are left now; a set-up that fails gives its pins back, and one queue of %s takes up to %s.",
+		SIZE(limits->memlock), SIZE(left), "4,096 entries", SIZE(QUEUE_BYTES));
 }
 
 static void weigh_range_memory(const struct explain_evidence *evidence, struct mrg_finding *finding)
@@ -192,4 +199,27 @@ void explain_device_memory(const struct explain_evidence *evidence, struct mrg_f
 			pin->gpu_driver ?
 				"The range begins in ordinary memory." :
 				"The process has no GPU driver loaded, and the range holds no mapping of a device.");
+}
+
+void explain_file_mapping(const struct explain_evidence *evidence, struct mrg_finding *finding)
+{
+	const struct explain_pin_facts *pin = &evidence->process.pin;
+	struct explain_refusal words;
+
+	explain_refusal_file(pin, &words);
+	if (evidence->opts.call != MRG_CALL_REG_MR)
+		explain_rule_out(finding, "%s pins no memory by its address.",
+				 mrg_call_name(evidence->opts.call));
+	else if (evidence->opts.error != EFAULT)
+		explain_rule_out(finding, "A file's shared mapping gives EFAULT.");
+	else if (!evidence->process.range_known)
+		explain_say(finding, MRG_NOT_SEEN, words.remedy, "%s", explain_no_range(evidence));
+	else if (!pin->file_name[0])
+		explain_rule_out(finding,
+				 "The range holds no shared writable mapping of a file on disk.");
+	else if (pin->file_refused == EXPLAIN_NO)
+		explain_rule_out(finding, "Kernels before 6.5 pin a file's shared mapping.");
+	else
+		explain_say(finding, pin->file_refused == EXPLAIN_YES ? MRG_IS : MRG_MAY_BE,
+			    words.remedy, "%s", words.text);
 }

@@ -5,6 +5,9 @@
 
 #include "explain/explain.h"
 
+/* From so many on the firmware's own limit, which no attribute tells, is weighed. */
+#define MANY_MRS 65536
+
 static bool registers(const struct explain_evidence *evidence)
 {
 	return evidence->opts.call == MRG_CALL_REG_MR ||
@@ -85,11 +88,20 @@ void explain_keys(const struct explain_evidence *evidence, struct mrg_finding *f
 	if (!registers(evidence))
 		explain_rule_out(finding, "%s takes no MR key.",
 				 mrg_call_name(evidence->opts.call));
+	else if (evidence->opts.error == EAGAIN)
+		explain_say(
+			finding, MRG_MAY_BE, remedy,
+			"mlx5 gives EAGAIN where its firmware has no more keys or translation entries, which no attribute tells.");
 	else if (evidence->opts.error != ENOMEM && evidence->opts.error != ENOSPC)
-		explain_rule_out(finding, "A device without keys gives ENOMEM.");
+		explain_rule_out(finding, "A device without keys gives ENOMEM or EAGAIN.");
 	else if (!max)
 		explain_say(finding, MRG_NOT_SEEN, remedy,
 			    "How many MRs the device has, and can have, is not known.");
+	else if (mrs < max && mrs >= MANY_MRS)
+		explain_say(
+			finding, MRG_MAY_BE, remedy,
+			"The device has %s of %s MRs; the firmware's own limit can be lower (dmesg: CREATE_MKEY, limits exceeded).",
+			NUMBER(mrs), NUMBER(max));
 	else
 		explain_say(finding, mrs >= max ? MRG_IS : MRG_IS_NOT, remedy,
 			    "The device has %s of %s MRs.", NUMBER(mrs), NUMBER(max));

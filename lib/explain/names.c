@@ -18,6 +18,8 @@ const char *mrg_cause_name(enum mrg_cause cause)
 		[MRG_CAUSE_PAGE_OFFSET] = "page offsets",
 		[MRG_CAUSE_DMABUF_SUPPORT] = "DMA-BUF support",
 		[MRG_CAUSE_EXPORTER] = "exporter",
+		[MRG_CAUSE_CGROUP] = "rdma cgroup",
+		[MRG_CAUSE_FILE_MAPPING] = "file mapping",
 	};
 
 	return cause < MRG_CAUSES ? names[cause] : "unknown";

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/files.h"
 #include "host/maps.h"
 #include "explain/pin.h"
 
@@ -31,6 +32,54 @@ static enum explain_pin_fault fault_of(const struct host_maps_vma *vma, bool nee
 	return need_write && vma->perms[1] != 'w' ? PIN_READ_ONLY : PIN_NONE;
 }
 
+/* By its name; its file system decides, which memfds and shared memory have not. */
+static bool is_shared_file(const struct host_maps_vma *vma)
+{
+	static const char *const memory[] = { "/memfd:", "/SYSV", "/anon_hugepage", "/dev/" };
+
+	if (vma->perms[3] != 's' || vma->perms[1] != 'w' || !vma->inode || vma->name[0] != '/')
+		return false;
+	for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+		if (!strncmp(vma->name, memory[i], strlen(memory[i])))
+			return false;
+	return !(vma->flags & HOST_MF_HUGETLB);
+}
+
+/* "36 35 8:1 / /data rw shared:1 - ext4 /dev/sda1 rw" */
+static void read_file_system(const char *proc, const char *process, struct explain_pin_facts *facts)
+{
+	static const char *const memory[] = { "tmpfs", "devtmpfs", "hugetlbfs", "ramfs" };
+	unsigned int major, minor;
+	char path[PATH_MAX], line[1024], *type;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s/mountinfo", proc, process);
+	file = fopen(path, "re");
+	while (file && !facts->file_fs[0] && fgets(line, sizeof(line), file)) {
+		type = strstr(line, " - ");
+		if (type && sscanf(line, "%*u %*u %u:%u", &major, &minor) == 2 &&
+		    facts->file_dev == (major << 20 | minor))
+			sscanf(type + 3, "%31s", facts->file_fs);
+	}
+	if (file)
+		fclose(file);
+	for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+		if (!strcmp(facts->file_fs, memory[i]))
+			facts->file_name[0] = '\0';
+}
+
+/* From 6.5 on long-term pins of mappings that need dirty tracking are refused. */
+static enum explain_answer refuses_files(const char *proc)
+{
+	unsigned int major, minor;
+	char release[128];
+
+	if (!host_first_line(release, sizeof(release), "%s/sys/kernel/osrelease", proc) ||
+	    sscanf(release, "%u.%u", &major, &minor) != 2)
+		return EXPLAIN_UNKNOWN;
+	return major > 6 || (major == 6 && minor >= 5) ? EXPLAIN_YES : EXPLAIN_NO;
+}
+
 /* Goes on from @facts->at, up to which nothing was found. */
 static void see(const struct host_maps_vma *vma, bool need_write, struct explain_pin_facts *facts)
 {
@@ -40,8 +89,15 @@ static void see(const struct host_maps_vma *vma, bool need_write, struct explain
 	if (facts->fault == PIN_DEVICE)
 		snprintf(facts->name, sizeof(facts->name), "%.*s", (int)sizeof(facts->name) - 1,
 			 vma->name);
-	if (!facts->fault)
-		facts->at = vma->end;
+	if (facts->fault)
+		return;
+	facts->at = vma->end;
+	if (!facts->file_name[0] && is_shared_file(vma)) {
+		facts->file_at = vma->start > facts->addr ? vma->start : facts->addr;
+		facts->file_dev = vma->dev;
+		snprintf(facts->file_name, sizeof(facts->file_name), "%.*s",
+			 (int)sizeof(facts->file_name) - 1, vma->name);
+	}
 }
 
 static int walk(const char *path, bool need_write, struct explain_pin_facts *facts)
@@ -115,6 +171,11 @@ int explain_pin_read(const char *proc, const char *process, uint64_t addr, uint6
 	if (!found.fault && !walk(path, need_write, &flags) && flags.fault == PIN_DEVICE)
 		found = flags;
 	read_modules(proc, &found);
+	if (found.file_name[0]) {
+		read_file_system(proc, process, &found);
+		/* By a mount that is not in sight, it may be anything. */
+		found.file_refused = found.file_fs[0] ? refuses_files(proc) : EXPLAIN_UNKNOWN;
+	}
 	*facts = found;
 	return 0;
 }

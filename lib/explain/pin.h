@@ -25,6 +25,8 @@ enum explain_pin_peermem {
 	PEERMEM_LINKED,
 };
 
+enum explain_answer { EXPLAIN_UNKNOWN, EXPLAIN_NO, EXPLAIN_YES };
+
 /*
  * struct explain_pin_facts - what is known of a range
  * @gpu_driver:	the process has a GPU driver's library mapped, so an address
@@ -35,6 +37,10 @@ enum explain_pin_peermem {
  * @unflagged:	the driver calls it not RDMA-capable
  * @chunks:	of VMM memory
  * @end:	where the allocation ends inside the range; 0 = it does not
+ * @file_at, @file_name, @file_fs: the first shared writable mapping of a file that
+ *	is written back, and its file system; name "" where there is none, fs ""
+ *	where it is not known
+ * @file_refused: whether this kernel refuses to pin that for long
  */
 struct explain_pin_facts {
 	uint64_t addr;
@@ -48,6 +54,11 @@ struct explain_pin_facts {
 	bool unflagged;
 	size_t chunks;
 	uint64_t end;
+	uint64_t file_at;
+	char file_name[64];
+	char file_fs[32];
+	uint32_t file_dev;
+	enum explain_answer file_refused;
 };
 
 /**

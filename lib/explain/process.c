@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The process that a call failed in: its VMAs, its limits, its range. */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/auxv.h>
 
 #include <mrguard/vma.h>
 
@@ -57,6 +59,29 @@ static void read_range(const struct source *from, const struct mrg_explain_opts 
 	facts->range_known = !read_pin(from, opts, &facts->pin);
 }
 
+/*
+ * The page size that the process runs on, which for a recorded one is not this
+ * host's: AT_PAGESZ of its auxiliary vector, else what the record says of the host.
+ */
+static uint64_t read_base_page(const struct source *from)
+{
+	char path[PATH_MAX], line[64];
+	uint64_t pair[2], page = 0;
+	FILE *file = fopen(path_of(from, "auxv", path), "re");
+
+	while (file && !page && fread(pair, sizeof(pair), 1, file) == 1 && pair[0])
+		page = pair[0] == AT_PAGESZ ? pair[1] : 0;
+	if (file)
+		fclose(file);
+	snprintf(path, sizeof(path), "%s/../.mrguard/host", from->root);
+	file = page ? NULL : fopen(path, "re");
+	while (file && !page && fgets(line, sizeof(line), file))
+		sscanf(line, "page_size %" SCNu64, &page);
+	if (file)
+		fclose(file);
+	return page & (page - 1) ? 0 : page;
+}
+
 int explain_read_process(const struct mrg_explain_opts *opts, struct explain_process_facts *facts)
 {
 	struct source from = { .root = opts->proc ? opts->proc : "/proc", .process = "self" };
@@ -68,6 +93,8 @@ int explain_read_process(const struct mrg_explain_opts *opts, struct explain_pro
 	ret = host_limits_read(from.root, from.process, &facts->limits);
 	if (ret)
 		return ret == -ENOENT ? -ESRCH : ret;
+	explain_read_cgroup(from.root, from.process, opts->device, &facts->cgroup);
+	facts->base_page = read_base_page(&from);
 	if (opts->dev && !opts->proc)
 		mrg_vma_count(opts->dev, opts->pid, &facts->limits.vmas);
 	if (opts->addr && opts->length)

@@ -138,6 +138,16 @@ static void put_no_access(const struct explain_pin_facts *facts, struct explain_
 	    facts->at, peermem_words(facts));
 }
 
+void explain_refusal_file(const struct explain_pin_facts *facts, struct explain_refusal *words)
+{
+	put(words,
+	    "Use anonymous memory, memfd, tmpfs or huge pages and copy, map the file private, or register it without write access.",
+	    "0x%" PRIx64
+	    " is a shared writable mapping of %s (%s): from 6.5 on kernels refuse to pin pages that a file system writes back.",
+	    facts->file_at, facts->file_name,
+	    facts->file_fs[0] ? facts->file_fs : "file system not known");
+}
+
 void explain_refusal_pin(const struct explain_pin_facts *facts, struct explain_refusal *words)
 {
 	if (explain_pin_on_gpu(facts)) {
@@ -167,9 +177,12 @@ void explain_refusal_pin(const struct explain_pin_facts *facts, struct explain_r
 		    "The kernel cannot pin the range, and why is not known: /proc/self/maps cannot be read.");
 		break;
 	case PIN_NONE:
-		put(words, "GPU memory: " EXPORT_IT ".",
-		    "The range is mapped and open to access, but the kernel cannot pin it: device memory, or a file system that forbids it (%s).",
-		    peermem_words(facts));
+		if (facts->file_name[0] && facts->file_refused != EXPLAIN_NO)
+			explain_refusal_file(facts, words);
+		else
+			put(words, "GPU memory: " EXPORT_IT ".",
+			    "The range is mapped and open to access, but the kernel cannot pin it: device memory, or a file system that forbids it (%s).",
+			    peermem_words(facts));
 	}
 }
 

@@ -19,6 +19,9 @@ struct explain_refusal {
 /* What @facts say of a range that could not be pinned. */
 void explain_refusal_pin(const struct explain_pin_facts *facts, struct explain_refusal *words);
 
+/* The shared writable mapping of a file in @facts. */
+void explain_refusal_file(const struct explain_pin_facts *facts, struct explain_refusal *words);
+
 /* A DMA-BUF that ends before the range does. */
 void explain_refusal_size(uint64_t size, uint64_t offset, uint64_t length,
 			  struct explain_refusal *words);

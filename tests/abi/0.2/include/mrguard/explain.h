@@ -40,6 +40,9 @@ enum mrg_call {
  * @MRG_CAUSE_PAGE_OFFSET: address and offset in the DMA-BUF differ in a page
  * @MRG_CAUSE_DMABUF_SUPPORT: provider, kernel or driver lack DMA-BUF MRs
  * @MRG_CAUSE_EXPORTER: the DMA-BUF's exporter refuses this device
+ * @MRG_CAUSE_CGROUP: rdma.max of the process's cgroup, or of one above it
+ * @MRG_CAUSE_FILE_MAPPING: a shared writable mapping of a file, which kernels from
+ *	6.5 on do not pin for long
  */
 enum mrg_cause {
 	MRG_CAUSE_VMA_LIMIT,
@@ -53,6 +56,8 @@ enum mrg_cause {
 	MRG_CAUSE_PAGE_OFFSET,
 	MRG_CAUSE_DMABUF_SUPPORT,
 	MRG_CAUSE_EXPORTER,
+	MRG_CAUSE_CGROUP,
+	MRG_CAUSE_FILE_MAPPING,
 	MRG_CAUSES,
 };
 
@@ -137,7 +142,7 @@ MRG_API int mrg_explain(const struct mrg_explain_opts *opts, struct mrg_explanat
 
 /** mrg_cause_name() - "VMA limit", "memlock", "MR size", "device keys", "hole",
  *  "huge pages", "device memory", "DMA-BUF size", "page offsets",
- *  "DMA-BUF support", "exporter" */
+ *  "DMA-BUF support", "exporter", "rdma cgroup", "file mapping" */
 MRG_API const char *mrg_cause_name(enum mrg_cause cause);
 /** mrg_likelihood_name() - "this", "may be", "not seen", "not this" */
 MRG_API const char *mrg_likelihood_name(enum mrg_likelihood likelihood);
