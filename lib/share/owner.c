@@ -12,7 +12,7 @@
 #include "share/owner.h"
 
 #define STAGE "connect"
-#define START_FIELD 22 /* of /proc/PID/stat, counted from 1; the name is 2 */
+#define START_FIELD 22 /* of a stat file of /proc, counted from 1; the name is 2 */
 
 static uint64_t inode(const char *path)
 {
@@ -36,11 +36,13 @@ static bool proc_is_ours(void)
 /* 0: not known.  -EMFILE and the like: it could have been known. */
 static int64_t start_of(pid_t pid)
 {
-	char path[32], line[1024] = "", *at;
+	char path[48], line[1024] = "", *at;
 	FILE *file;
 
 	errno = 0;
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	/* The first thread's, which is the process's.  qemu answers /proc/PID/stat itself, for the
+	 * process that asks alone, with a time of its own. */
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)pid);
 	file = proc_is_ours() ? fopen(path, "re") : NULL;
 	if (!file)
 		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -EMFILE : 0;
