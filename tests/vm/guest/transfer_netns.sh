@@ -56,7 +56,7 @@ try "and back" ip netns exec a timeout 60 mrguard copy --device=rxn_a target 198
 try "bench finds every byte right" ip netns exec a timeout 60 mrguard bench --device=rxn_a \
 	--check --seconds=0.2 --sizes=64,64K --op=both 198.51.100.2:18700
 ip netns exec a timeout 20 mrguard copy --device=rxn_a 203.0.113.9:18700 x 2>err
-is "$?" 1 "an address without a route is refused at once"
+is "$?" 3 "an address without a route is refused at once"
 cat err >&2
 kill "$server"
 wait "$server"

@@ -36,7 +36,7 @@ try "and is the same" cmp source target
 try "a part of it too" copy --offset=4097 --length=100001 "$peer" part
 is "$(tail -c +4098 source | head -c 100001 | sha256sum)" "$(sha256sum <part)" "and is that part"
 copy source "$peer" 2>err
-is "$?" 1 "a server that is not writable refuses to be written"
+is "$?" 3 "a server that is not writable refuses to be written"
 try "and says how to change that" grep -q writable err
 end_server
 is "$?" 0 "a server ends when it is told to"
@@ -62,7 +62,7 @@ is "$?" 0 "two threads, sleeping for completions"
 # Each thread's stack is to take 4 GiB, and there is room for one or two.
 (ulimit -s 4194304 && ulimit -v 14000000 && timeout 60 mrguard bench --device=rxe_a --seconds=0.1 \
 	--sizes=4K --threads=8 --only=bandwidth "$peer" >&2) 2>err
-is "$?" 1 "threads that cannot be started end bench"
+is "$?" 3 "threads that cannot be started end bench"
 try "and it says so" grep -q 'Thread [1-8] of 8 could not be started' err
 timeout 60 mrguard bench --device=rxe_a --seconds=0.1 --sizes=64,4K --plot=x.svg "$peer" >&2
 try "a plot is drawn" grep -q '<svg' x.svg
@@ -72,7 +72,7 @@ try "without gnuplot, a plot is refused with the way out" grep -q 'Install gnupl
 kill -9 "$server"
 wait "$server" 2>/dev/null
 copy "$peer" target 2>err
-is "$?" 1 "without a server, copy fails"
+is "$?" 3 "without a server, copy fails"
 rdma link del rxe_a
 rdma link del rxe_b
 ip link del rxa
