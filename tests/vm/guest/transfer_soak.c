@@ -20,7 +20,7 @@
 #define MOVES 64 /* of a round, over its requests */
 #define REQUESTS 4
 #define GAP 64 /* between ranges, at most */
-#define CI_SECONDS 120
+#define CI_SECONDS 30
 #define FULL_SECONDS 3600
 #define ROUND_SECONDS 900 /* without an end: lost */
 #define PATIENCE_MS 300000 /* of passers-by, on a machine that has other work */
