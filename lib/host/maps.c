@@ -13,13 +13,12 @@
 
 int host_maps_open(struct host_maps *maps, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
+	*maps = (struct host_maps){ .fd = open(path, O_RDONLY | O_CLOEXEC) };
+	if (maps->fd < 0)
 		return -errno;
-	*maps = (struct host_maps){ .fd = fd, .buf = malloc(BUFFER_SIZE) };
+	maps->buf = malloc(BUFFER_SIZE);
 	if (!maps->buf) {
-		close(fd);
+		close(maps->fd);
 		return -ENOMEM;
 	}
 	return 0;

@@ -153,13 +153,14 @@ static int cmd_complete(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	static char name[] = "mrguard";
 	const struct command *command;
 
 	setlocale(LC_ALL, "");
 	argp_err_exit_status = EXIT_USAGE;
 	atexit(check_output);
 
-	program_invocation_name = (char[]){ "mrguard" };
+	program_invocation_name = name;
 	if (argc < 2) {
 		fail_say("Try `mrguard --help'.", "A command is missing.");
 		return EXIT_USAGE;
