@@ -11,11 +11,11 @@
 #include "internal.h"
 
 static DEFINE_MUTEX(holders_lock);
-static LIST_HEAD(holders); /* files that were told MRG_CAP_INFO_EFFECTIVE */
+static LIST_HEAD(holders); /* files whose reader saw MRG_CAP_INFO_EFFECTIVE */
 
 /*
- * Whoever was told that the cap is effective makes MRs on the strength of it,
- * and the kernel may pick their pages again when memory moves.  So the file
+ * A process that reads that the cap is effective relies on it for its MRs, and the
+ * kernel may pick their page size again when memory moves.  So the file
  * keeps its reference to mrguard_cap.ko until it is closed.
  */
 static void hold_cap(struct mrg_file *file)

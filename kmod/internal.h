@@ -102,7 +102,7 @@ void *mrg_alloc_room(u64 count, size_t size);
 /* One open of the device. */
 struct mrg_file {
 	struct list_head holders; /* while @pid is set */
-	struct pid *pid; /* who was told that the cap is effective */
+	struct pid *pid; /* the process that read that the cap is effective */
 };
 
 void mrg_let_cap_go(struct mrg_file *file);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What stands in for walk.c where ib_core's functions cannot be had: a module
- * that says so and does not load.  DKMS wants each module it was told of to be
- * there, and mrguard.ko must not fail with this one.
+ * Replaces walk.c where ib_core's functions are missing: a module that logs this and
+ * does not load.  DKMS requires each module that dkms.conf names, and mrguard.ko must
+ * not fail to build because of this one.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

@@ -35,7 +35,7 @@ is_installed() {
 # install_packages FILE LOG: those that the file names, one a line, and are
 # missing.  The package lists are brought up to date where one is, and where
 # they are older than a day: the kernels are fetched by name too.  NAME:ARCH is
-# another architecture's, which dpkg is told of.
+# another architecture's, which dpkg --add-architecture adds.
 install_packages() {
 	local missing fresh arch
 	missing=$(sed -e 's/#.*//' "$1" | xargs -n1 | while read -r p; do

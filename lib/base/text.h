@@ -24,7 +24,7 @@ static inline void base_make_plain(char *text)
 	}
 }
 
-/* Whether all of it is visible ASCII, of which a space is none. */
+/* Whether all of it is visible ASCII; a space is not visible. */
 static inline bool base_is_visible(const char *text, size_t length)
 {
 	while (length && text[length - 1] > ' ' && text[length - 1] <= '~')

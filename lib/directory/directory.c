@@ -201,7 +201,7 @@ static const char claim_script[] =
 
 /* KEYS: generations, entry, leases, changes, epoch, channel.
  * ARGV: name, generation, lease, value, a new epoch.
- * A name without a lease was told to be gone, though GET may find it still. */
+ * A name without a lease was reported as gone, even if GET still finds it. */
 static const char publish_script[] = SHOW
 	"local last = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') "
 	"local g = tonumber(ARGV[2]) "

@@ -13,7 +13,7 @@
 #define REPLY_ENTRIES "256" /* at most, in one answer */
 #define REPLY_BYTES "4194304" /* about as many, likewise */
 
-/* What the watcher was told of a name. */
+/* What was reported to the watcher about a name. */
 struct known {
 	char name[MRG_DIRECTORY_MAX_NAME + 1];
 	uint64_t generation;
@@ -100,12 +100,12 @@ static void tell_entry(struct watching *in, struct known *known,
 /*
  * KEYS: leases, changes, epoch, channel.  ARGV: the watcher's epoch, the last
  * change that it saw, entries, bytes, the start of entries' keys.
- * Answers: epoch, the last change told of, is there more, ms until the earliest
+ * Answers: epoch, the last change reported, is there more, ms until the earliest
  * lease ends, and then name, value (or nothing), ms left, for each.
  *
  * An entry whose lease has ended counts as gone, found or not: TIME goes on while
- * a script runs, and keys expire by the time at which it began.  Its end is told
- * as a change once, and nothing would be told when it expires for GET too.
+ * a script runs, and keys expire by the time at which it began.  The script reports
+ * the end once, so the later expiry for GET causes no second report.
  */
 static const char script[] =
 	"local t = redis.call('TIME') "

@@ -38,7 +38,7 @@ enum explain_answer { EXPLAIN_UNKNOWN, EXPLAIN_NO, EXPLAIN_YES };
  * @chunks:	of VMM memory
  * @end:	where the allocation ends inside the range; 0 = it does not
  * @file_at, @file_name, @file_fs: the first shared writable mapping of a file that
- *	is written back, and its file system; name "" where there is none, fs ""
+ *	is written back, and its file system; name "" if there is none, fs ""
  *	where it is not known
  * @file_refused: whether this kernel refuses to pin that for long
  */

@@ -64,7 +64,7 @@ struct host_maps {
 int host_maps_open(struct host_maps *maps, const char *path);
 void host_maps_close(struct host_maps *maps);
 /** host_maps_next() - the next VMA.  Return: 1; 0 at the end; -EBADMSG (a line
- *  that is none of maps or smaps); -errno of read(2) */
+ *  that is not from maps or smaps); -errno of read(2) */
 int host_maps_next(struct host_maps *maps, struct host_maps_vma *vma);
 
 /**

@@ -21,7 +21,7 @@ struct mrg_tree;
  * gets a copy of everything that is read.  -errno of open(2); -ENOTEMPTY. */
 int host_tree_open(struct mrg_tree **tree, const char *root, const char *dump);
 void host_tree_close(struct mrg_tree *tree);
-/* The root is the running host's, so files may be asked for what no file says. */
+/* The root is the running host's, so the kernel may be asked for what is in no file. */
 bool host_tree_is_live(const struct mrg_tree *tree);
 
 /* Reads at most @cap - 1 bytes, ends them with NUL, strips trailing white

@@ -131,7 +131,7 @@ size_t kernelcode_layouts(const void *btf, size_t btf_size, const void *base, si
 
 /* ---- ask.c ---- */
 
-/* Room for the lists, to be had before nothing can be. */
+/* Room for the lists, allocated before allocation is forbidden. */
 bool kernelcode_ask_prepare(void);
 /* Both find out which layout fits, and leave it in @layout.  false: @why.
  * @bits: MRG_WALK_INFO_* */

@@ -47,7 +47,7 @@ static void explain_blind(struct model_planner *p)
 	const char *why = blind_words(p);
 
 	if (p->plan->single.verdict != MRG_SAFE)
-		model_say(p->plan, "What one MR would do cannot be told: %s.", why);
+		model_say(p->plan, "It is unknown what one MR would do: %s.", why);
 	else if (p->walk == MRG_WALK_EXACT)
 		model_say(
 			p->plan,

@@ -72,7 +72,7 @@ enum model_safety model_which_pieces(const struct model_planner *p)
 	return p->layout_known && !narrow_risk(p) ? MRG_BY_LAYOUT : MRG_BY_WINDOW;
 }
 
-/* What can be said of an MR whose addresses are not known. */
+/* The verdict on an MR whose addresses are unknown. */
 void model_judge_blind(const struct model_planner *p, uint64_t iova, uint64_t length,
 		       struct mrg_outcome *out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether MRs can count on mrguard_cap.ko.  The answer is asked anew each time,
- * of the kernel's own pick: a switch in debugfs ends the effect at any moment.
- * The open file that was told keeps the cap from being unloaded, and so lives as
- * long as the MRs: kernels pick an MR's page again when its memory moves.
+ * Whether MRs can rely on mrguard_cap.ko.  Each time, the kernel's own pick is run
+ * again, because a switch in debugfs can end the effect at any moment.  An open
+ * /dev/mrguard through which the answer came keeps the cap loaded.  It stays open as
+ * long as the MRs live, because kernels pick an MR's page again when its memory moves.
  */
 #include "region/request.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What can be told before the kernel is asked.  Its own answer to all of these
- * is EINVAL.
+ * Faults of the arguments that the kernel would answer with EINVAL only.  They are
+ * found before the kernel is asked.
  */
 #include <errno.h>
 #include <inttypes.h>

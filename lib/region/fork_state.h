@@ -35,7 +35,7 @@ void region_fork_distrust(void);
 bool region_fork_is_distrusted(void);
 
 /**
- * region_fork_unmark() - take VM_DONTCOPY off what no live MR of this process covers
+ * region_fork_unmark() - take VM_DONTCOPY off the memory that no live MR of this process covers
  *
  * One up and one down in libibverbs' own counts: where a count was 0, this
  * ends in madvise(MADV_DOFORK); where it was not, nothing happens.

@@ -35,8 +35,8 @@ void region_headroom_release(struct region_headroom *room);
 /**
  * region_headroom_check() - do @need VMAs and the floor fit below the limit?
  *
- * A count or limit that cannot be had (no /proc) lets the call pass: it is no
- * evidence that the limit is near.
+ * If the count or the limit cannot be read (no /proc), the call passes: nothing shows
+ * that the limit is near.
  *
  * Return: 0; -ENOSPC, with @err (may be NULL) filled in.
  */

@@ -5,9 +5,8 @@
  * registration; an engine that registers one buffer again and again pays that
  * once.
  *
- * A DMA-BUF can be told from any other, and the addresses behind it stay the
- * same where neither an IOMMU nor the exporter gives new ones; only then is
- * anything kept.
+ * Each DMA-BUF has an identity, and its addresses stay the same if neither an IOMMU
+ * nor the exporter gives new ones.  Only then is a layout kept.
  */
 #include <stdlib.h>
 #include <string.h>

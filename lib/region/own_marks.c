@@ -147,9 +147,9 @@ static int find_marks(struct region_range range)
 }
 
 /*
- * Another library can register the same range through plain verbs: what that
- * marks is told from the caller's own marks by libibverbs' counts.  For one
- * range on many devices the list of registered ranges is enough, and cheap.
+ * Another library can register the same range through plain verbs.  libibverbs'
+ * counts distinguish its marks from the caller's own marks.  For one range on many
+ * devices the list of registered ranges is enough, and cheap.
  */
 static int enter(struct region_range range, bool dontcopy)
 {

@@ -139,7 +139,7 @@ static struct registry_index_range range_of(struct mrg_buffer *buffer, uint64_t 
 					      buffer, have };
 }
 
-/* What look-ups are told of the record. */
+/* What look-ups see of the record. */
 static void tell(struct mrg_buffer *buffer, uint64_t have)
 {
 	const struct registry_index_range range = range_of(buffer, have);

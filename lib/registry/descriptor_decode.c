@@ -108,7 +108,7 @@ static int take_buffer(struct decoder *in)
 	desc->instance = base_le_u64(&in->bytes);
 	desc->generation = base_le_u64(&in->bytes);
 	if (!named)
-		return damaged(in, "its host name is none");
+		return damaged(in, "its host name is not valid");
 	if (!desc->length || desc->addr > UINT64_MAX - (desc->length - 1))
 		return damaged(in, "its range is empty or overflows");
 	return 0;
@@ -162,7 +162,7 @@ static int take_device(struct decoder *in)
 	if (in->bytes.bad)
 		return damaged(in, "a device is cut short");
 	if (!named || !kinds[2] || kinds[3] || zero)
-		return damaged(in, "a device's fields are none");
+		return damaged(in, "a device's fields are not valid");
 	if (kinds[0] > MRG_GID_ROCE_V2 || kinds[1] > LAST_LINK_LAYER) {
 		memset(device, 0, sizeof(*device));
 		return NOT_KNOWN;

@@ -8,8 +8,8 @@
 
 #define MAX_SLOTS (MRG_DESC_MAX_DEVICES + MRG_PROTO_COUNT)
 
-/* What one call has made, in order.  Look-ups see none of it until all is
- * there: they could not be told that it is undone again. */
+/* The entries that one call has made, in order.  Look-ups see them only when all are
+ * made: an entry that was seen could not be taken back. */
 struct progress {
 	struct mrg_buffer *buffer;
 	struct registry_request *request;
@@ -24,7 +24,7 @@ static void show_entry(struct mrg_buffer *buffer, size_t slot, void *entry)
 	atomic_store_explicit(&buffer->slots[slot], entry, memory_order_release);
 }
 
-/* It covers a part of the range alone, so no record may have it. */
+/* The entry covers only a part of the range, so no record may have it. */
 static void keep_leftover(struct mrg_registry *registry, struct registry_leftover *leftover)
 {
 	pthread_mutex_lock(&registry->lock);
@@ -34,7 +34,7 @@ static void keep_leftover(struct mrg_registry *registry, struct registry_leftove
 	pthread_mutex_unlock(&registry->lock);
 }
 
-/* Room for a leftover is had before there can be one: it must not get lost. */
+/* Memory for a leftover is allocated first, so that none can get lost. */
 static int make_entry(struct progress *progress, uint32_t protocols, size_t device)
 {
 	struct mrg_registry *registry = progress->buffer->registry;

@@ -89,7 +89,7 @@ struct mrg_buffer *registry_index_exact(struct registry_index *index, uint64_t f
 void registry_index_init(struct registry_index *index, size_t record_bytes);
 /** registry_index_insert() - 0; -ENOMEM: nothing changed */
 int registry_index_insert(struct registry_index *index, const struct registry_index_range *range);
-/** registry_index_set() - change what look-ups are told that the record has */
+/** registry_index_set() - change what look-ups see of the record */
 void registry_index_set(struct registry_index *index, const struct registry_index_range *range);
 /** registry_index_remove() - the same range and buffer; 0; -ENOMEM: nothing changed */
 int registry_index_remove(struct registry_index *index, const struct registry_index_range *range);

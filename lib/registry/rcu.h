@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * liburcu's read sections, and what ThreadSanitizer has to be told of them: a
- * reader has no fence of its own (membarrier() makes the writer's reach it), so
- * that a grace period orders nothing for it.  Internal to lib/engine.
+ * liburcu's read sections, and their annotations for ThreadSanitizer.  A reader has
+ * no fence of its own (membarrier() makes the writer's reach it), so ThreadSanitizer
+ * does not see that a grace period orders accesses.  Internal to lib/engine.
  */
 #ifndef REGISTRY_RCU_H
 #define REGISTRY_RCU_H

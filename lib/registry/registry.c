@@ -164,7 +164,7 @@ int mrg_registry_close(struct mrg_registry *registry)
 		return base_fail(registry->error_owner, -EBUSY, "close registry",
 				 "Let all transfers end, then close the registry again.",
 				 "A buffer of the registry is held.");
-	/* All are tried; of those that fail the last is told. */
+	/* All are tried; the last failure is reported. */
 	ret = registry_undo_leftovers(registry);
 	registry_index_each(&registry->index, undo_one, &ret);
 	each_left(registry, undo_one, &ret);

@@ -190,7 +190,7 @@ int cap_off(const struct term *term, double seconds)
 
 	if (ret == -EWOULDBLOCK) {
 		fail_say("End these processes, or wait for them: mrguard cap off --wait.",
-			 "The cap is held: processes were told that it is set, and rely on it.");
+			 "The cap cannot be unloaded: processes have MRs that rely on it.");
 		name_holders(stderr);
 		return EXIT_FAILED;
 	}

@@ -12,7 +12,7 @@ enum mrg_exit {
 	EXIT_OK = 0, /* done, and nothing is wrong */
 	EXIT_FINDING = 1, /* what was looked at is wrong or at risk */
 	EXIT_USAGE = 2, /* also argp's own, set by main() */
-	EXIT_FAILED = 3, /* it could not be told or done */
+	EXIT_FAILED = 3, /* no answer, or a failure */
 };
 
 int cmd_bench(int argc, char **argv);

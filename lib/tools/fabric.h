@@ -16,7 +16,7 @@
 
 #include "tools/args.h"
 
-#define FABRIC_PORT "18600" /* TCP, where nothing else is said */
+#define FABRIC_PORT "18600" /* TCP, the default */
 
 /* The options of all three, for ARGS_GROUP. */
 struct fabric_args {

@@ -78,7 +78,7 @@ static enum term_style walk_style(const struct module *module)
 	}
 }
 
-/* Nobody has to have it, so nothing is said where it is not loaded. */
+/* The cap is optional, so nothing is printed if it is not loaded. */
 static void print_cap(const struct term *term, const struct mrg_dev_info *info)
 {
 	if (info->cap == MRG_CAP_OFF)

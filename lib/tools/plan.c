@@ -112,8 +112,8 @@ static const struct args_command command = {
 	.doc = "Tell what one memory region (MR) over a buffer would do, and name "
 	       "MRs that cannot wrap."
 	       "\v"
-	       "Exit status: 0 one MR is safe; 1 it is not; 2 wrong usage; 3 it cannot "
-	       "be told.  See mrguard-plan(1).",
+	       "Exit status: 0 one MR is safe; 1 it is not; 2 wrong usage; 3 "
+	       "unknown.  See mrguard-plan(1).",
 };
 
 /* The scatter list, however it was come by. */

@@ -7,7 +7,7 @@
 #define MAX_CELLS 500
 #define MIN_CELLS 10
 
-/* Neighbours take turns between A and B, so that they can be told apart. */
+/* Neighbours take turns between A and B, so that a reader can distinguish them. */
 enum cell { RIGHT_A, RIGHT_B, WRONG_A, WRONG_B, NOT_KNOWN };
 
 static const struct {
@@ -92,7 +92,7 @@ static void draw_single(const struct picture *picture)
 	draw_bar(picture, "one MR", cells);
 }
 
-/* Whether neighbouring MRs are wide enough to be told apart by their shade. */
+/* Whether neighbouring MRs are wide enough to distinguish them by their shade. */
 static bool pieces_apart(const struct picture *picture)
 {
 	return picture->count > 1 && wide_enough(picture, picture->length / picture->count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan for people: the verdict, a picture, the reason, the MRs.  The picture
- * is for terminals; elsewhere the same is told in lines.
+ * is for terminals; other output gets the same in lines.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a self-test's result is told; JSON schema mrguard.selftest/1, whose keys
+/* The report of a self-test; JSON schema mrguard.selftest/1, whose keys
  * mrguard-selftest(1) lists. */
 #include <inttypes.h>
 #include <string.h>
@@ -48,12 +48,12 @@ const char *selftest_hint(const struct selftest_args *args, const struct selftes
 	if (!result->wrong && !result->overwritten)
 		return "";
 	if (!args->raw)
-		return "A registration that mrguard made gives wrong bytes: please report it, with `mrguard layout --dump'.";
+		return "A registration by mrguard gives wrong bytes.  Please report it, with the output of `mrguard layout --dump'.";
 	if (verdict == MRG_WRAPS || verdict == MRG_HANGS)
-		return "One MR over this buffer is not safe on this kernel, as foretold: register it with mrguard.";
+		return "One MR over this buffer is not safe on this kernel.  Register the buffer with mrguard.";
 	if (verdict == MRG_SAFE)
-		return "The kernel's block walk is not the cause, for one MR is safe here: look for 32-bit offsets in the program, at the device and its firmware.";
-	return "Whether the kernel's block walk is the cause cannot be told, for nothing foretells what one MR does here: register it with mrguard, which is safe in any case; if bytes are wrong then too, look for 32-bit offsets in the program, at the device and its firmware.";
+		return "The kernel's block walk is not the cause, because one MR is safe here.  Look for 32-bit offsets in the program, in the device and in its firmware.";
+	return "It is unknown whether the kernel's block walk is the cause, because it is unknown what one MR does here.  Register the buffer with mrguard, which is safe in any case.  If bytes are wrong then too, look for 32-bit offsets in the program, in the device and in its firmware.";
 }
 
 void selftest_note_plan(struct selftest_result *result, const struct mrg_plan *plan)
@@ -74,7 +74,7 @@ static void print_prediction(const struct term *term, const struct selftest_resu
 	term_print(term, p->verdict == MRG_SAFE ? TERM_GOOD : TERM_WARN, "%s",
 		   mrg_verdict_name(p->verdict));
 	if (p->first_bad_offset != MRG_NO_OFFSET)
-		fprintf(term->out, ", foretold wrong from offset 0x%" PRIx64 " on",
+		fprintf(term->out, ", expected to be wrong from offset 0x%" PRIx64 " on",
 			p->first_bad_offset);
 	fputc('\n', term->out);
 }

@@ -37,7 +37,7 @@ static const struct args_option options[] = {
 	{ "memory", "SIZE", "Memory of zeros in place of a file", ARGS_NUMBER, AT(memory) },
 	{ "writable", NULL, "Clients may write; a file is replaced when one has finished",
 	  ARGS_FLAG, AT(writable) },
-	{ .help = "To whom:" },
+	{ .help = "The clients:" },
 	{ "listen", "ADDRESS", "Where clients come in (all addresses)", ARGS_TEXT, AT(listen) },
 	{ "port", "PORT", "TCP port (" FABRIC_PORT "), 0 = any free one", ARGS_TEXT, AT(port) },
 	{ "once", NULL, "End when the first client has gone", ARGS_FLAG, AT(once) },

@@ -107,7 +107,7 @@ struct simgpu_stat {
  * @extents_n:	1 .. SIMGPU_MAX_EXTENTS
  * @reserved:	0
  *
- * Importers are told first, by dma_buf_move_notify(); the CPU's mappings go and
+ * dma_buf_move_notify() tells importers first; the CPU's mappings go and
  * come back at the next access; the bytes are copied.
  *
  * Where CONFIG_DMABUF_MOVE_NOTIFY is off, as in Debian, the core pins what a
@@ -131,7 +131,7 @@ struct simgpu_move {
 #define SIMGPU_MOVE_PINNED (1U << 0) /* also where importers have pinned it */
 
 /*
- * SIMGPU_IOC_REVOKE takes the fd of a DMA-BUF: importers are told to unmap,
+ * SIMGPU_IOC_REVOKE takes the fd of a DMA-BUF: importers must unmap,
  * later maps fail with -ENODEV, the CPU's mappings are torn down and give
  * SIGBUS.  Errors as SIMGPU_IOC_STAT.
  */

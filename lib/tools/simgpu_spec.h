@@ -171,7 +171,7 @@ static inline int simgpu_spec_option(struct simgpu_spec *spec, struct simgpu_spe
 	return n > UINT32_MAX || after > UINT32_MAX ? -EINVAL : ret;
 }
 
-/* Each segment becomes an extent of its own, so that order can be told. */
+/* Each segment becomes an extent of its own, so that a test sees the order. */
 static inline int simgpu_spec_cut(struct simgpu_spec *spec, int down)
 {
 	struct simgpu_spec cut = { .create = spec->create };

@@ -99,7 +99,8 @@ static int fail(const struct vma_args *args, int code, const char *source)
 	else if (!args->opts.maps && !args->opts.smaps)
 		remedy = "Check that the process still runs.";
 	base_error_set(&error, code, "read VMAs", remedy, "The VMAs of %s cannot be read: %s.",
-		       source, code == -EBADMSG ? "it is none of maps or smaps" : strerror(-code));
+		       source,
+		       code == -EBADMSG ? "it is not a copy of maps or smaps" : strerror(-code));
 	fail_print(&error);
 	return EXIT_FAILED;
 }

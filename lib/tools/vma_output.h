@@ -21,7 +21,7 @@ void vma_trend_add(struct vma_trend *trend, uint64_t ns, uint64_t count);
  * struct vma_output - what there is to show
  * @source: "process 4711 (python3)", or the files
  * @comm:   the process's name, "" for files
- * @trend:  counts over time; fewer than two: nothing is said of a rate
+ * @trend:  counts over time; with fewer than two, no rate is printed
  */
 struct vma_output {
 	char source[128];
@@ -30,7 +30,7 @@ struct vma_output {
 	const struct vma_trend *trend;
 };
 
-/** vma_forecast_of() - false where nothing can be said of the rate */
+/** vma_forecast_of() - false if the rate is unknown */
 bool vma_forecast_of(const struct vma_output *output, struct mrg_vma_forecast *forecast);
 
 void vma_print(const struct term *term, const struct vma_output *output);

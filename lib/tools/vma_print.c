@@ -160,7 +160,7 @@ static void print_pieces(const struct term *term, const struct mrg_vma_report *r
 		fprintf(term->out, "\nPieces\n");
 		print_pair_line(
 			term, report->alike,
-			"lie beside one that looks the same; without smaps no more can be said");
+			"lie beside one that looks the same; without smaps it is unknown which ones merge");
 		return;
 	}
 	fprintf(term->out, "\nPieces%s\n",

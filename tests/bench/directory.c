@@ -101,7 +101,7 @@ static void ten_thousand_nodes_stay_within_the_bars(void **state)
 	look = seconds() - look;
 	change = spread();
 	print_message(
-		"# %d nodes of %d bytes: %.0f bytes of state each; a renewal %.0f us (%.0f us among 100); first look %.2f s; publish and be told %.0f us\n",
+		"# %d nodes of %d bytes: %.0f bytes of state each; a renewal %.0f us (%.0f us among 100); first look %.2f s; publish and watch %.0f us\n",
 		nodes, BYTES, state_bytes, many, few, look, change);
 	assert_true(state_bytes <= BAR_BYTES);
 	assert_true(!times_are_judged() || many <= BAR_RATIO * few);

@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 		took[i] = now_ms() - start;
 	}
 	qsort(took, ROUNDS, sizeof(took[0]), by_size);
-	printf("1..2\n%sok 1 - the walk is told each time\n", ok ? "" : "not ");
+	printf("1..2\n%sok 1 - the walk is found each time\n", ok ? "" : "not ");
 	printf("# %.1f ms, from %.1f to %.1f\n", took[ROUNDS / 2], took[0], took[ROUNDS - 1]);
 	if (!getenv("MRG_BENCH"))
 		printf("ok 2 - asked within %.0f ms # SKIP a time: make bench\n", MOST_MS);

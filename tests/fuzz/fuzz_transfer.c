@@ -42,7 +42,7 @@ static void check_decoder(const uint8_t *data, size_t size)
 			free(exact);
 			return;
 		}
-		must(message.type && message.type < MESSAGE_TYPES, "a type that is none");
+		must(message.type && message.type < MESSAGE_TYPES, "an unknown type");
 		must(message.type == MESSAGE_NOTE || length <= MESSAGE_SMALL, "no room for it");
 		must(transfer_message_encode(&message, again) == (size_t)length, "another length");
 		must(!transfer_message_decode(again, (size_t)length, &twice), "not read again");

@@ -86,7 +86,7 @@ static void list(void)
 
 	row("list devices", ret, 0, now() - start);
 	for (int i = 0; i < 2; i++)
-		printf("%s %d - %s is not usable, and it is told why | version %d: %s\n",
+		printf("%s %d - %s is not usable, and the reason is given | version %d: %s\n",
 		       !found.runtimes[i].usable && found.runtimes[i].why[0] ? "ok" : "not ok",
 		       ++rows, found.runtimes[i].vendor, found.runtimes[i].version,
 		       found.runtimes[i].why);

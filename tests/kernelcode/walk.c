@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Block walks to be asked as ib_core.ko's are: the generations that kernels had,
- * and ones that do what no function of a kernel's may.  The Makefile compiles this
+ * and ones that do what a function of a kernel must not do.  The Makefile compiles this
  * once a WALK, to an object that looks like a module.
  */
 #include <stddef.h>

@@ -311,7 +311,7 @@ static vm_fault_t simgpu_fault(struct vm_fault *vmf)
 
 	if (READ_ONCE(buf->revoked) || pos >= dmabuf->size)
 		return VM_FAULT_SIGBUS;
-	/* What never moves must not wait for a map that is told to take long. */
+	/* Memory that never moves must not wait for a map that takes long. */
 	if (!dynamic)
 		return insert_page(vmf, buf, pos);
 	dma_resv_lock(dmabuf->resv, NULL);

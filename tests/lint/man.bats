@@ -39,7 +39,7 @@ setup() {
 
 @test "help fits 80 columns, and each option of it is a long one" {
 	for command in '' $("$mrguard" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
-		# shellcheck disable=SC2086 # none is none
+		# shellcheck disable=SC2086 # no word is no argument
 		"$mrguard" $command --help | grep -E -e '.{81}' -e '^  -[^?], '
 	done | none
 }

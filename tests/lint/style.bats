@@ -58,6 +58,12 @@ setup() {
 	files | grep -E '\.(md|[1-8])$' | xargs grep -nE '@[0-9A-Z][^@[:space:]]*@' | none
 }
 
+# Perl's patterns, one a line: a sentence with such words says neither who acts nor what happens.
+@test "no sentence has the words of tests/lint/phrases" {
+	files | grep -vE '^LICENSES/|\.host$|^tests/(fuzz/corpus|abi/[0-9.]+|lint/phrases)' |
+		xargs grep -nIHiP -e "$(paste -sd'|' tests/lint/phrases)" | none
+}
+
 @test "nothing is left to be done later" {
 	c_files | xargs grep -nwE 'TODO|FIXME|XXX' | none
 	shell_files | grep -v '^tests/lint/' | xargs grep -nwE 'TODO|FIXME' | none

@@ -425,7 +425,7 @@ static void an_unmapped_address_of_a_gpu_process_may_be_a_device_pointer(void **
 	assert_says(&out, MRG_CAUSE_HOLE, "PROT_NONE");
 	assert_says(&out, MRG_CAUSE_DEVICE_MEMORY,
 		    "gpuDirectRDMACapable (cannot be set afterwards)");
-	/* One that runs out of ordinary memory is none. */
+	/* A process that runs out of ordinary memory is not such a case. */
 	out = efault_at(0x7f0000008000, 1 << 20);
 	assert_is(&out, MRG_CAUSE_HOLE, MRG_IS);
 	assert_is(&out, MRG_CAUSE_DEVICE_MEMORY, MRG_IS_NOT);

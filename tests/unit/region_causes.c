@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Causes that share an errno are told apart, and named with value and remedy. */
+/* Causes that share an errno are distinguished, and named with value and remedy. */
 #include "region_fake.h"
 #include "explain/pin.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A host that tests make up: verbs that count and fail on demand, a module that
- * shows the layout it is told to, and sysfs and proc below a folder of its own.
+ * shows the layout that the test sets, and sysfs and proc below a folder of its own.
  */
 #ifndef UNIT_REGION_FAKE_H
 #define UNIT_REGION_FAKE_H

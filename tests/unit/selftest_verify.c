@@ -314,8 +314,8 @@ static void where_one_mr_is_safe_the_program_is_pointed_at(void **state)
 	(void)state;
 	assert_true(hints_at(MRG_SAFE, true, "block walk is not the cause"));
 	assert_true(hints_at(MRG_SAFE, true, "32-bit offsets in the program"));
-	assert_true(hints_at(MRG_WRAPS, true, "as foretold"));
-	assert_true(hints_at(MRG_SAFE, false, "please report it"));
+	assert_true(hints_at(MRG_WRAPS, true, "not safe on this kernel"));
+	assert_true(hints_at(MRG_SAFE, false, "Please report it"));
 	assert_string_equal(distance_text(-(int64_t)(4 * GIB)).text, "X - 2^32");
 	assert_string_equal(distance_text(8 * GIB).text, "X + 2^33");
 }
@@ -327,11 +327,11 @@ static void without_a_prediction_no_one_is_blamed(void **state)
 	struct selftest_result none = { .wrong = 4096 };
 
 	(void)state;
-	assert_true(hints_at(MRG_HANGS, true, "as foretold"));
-	assert_true(hints_at(MRG_VERDICT_UNKNOWN, true, "cannot be told"));
-	assert_true(hints_at(MRG_REFUSED, true, "cannot be told"));
-	assert_false(hints_at(MRG_REFUSED, true, "as foretold"));
-	assert_non_null(strstr(selftest_hint(&raw, &none), "cannot be told"));
+	assert_true(hints_at(MRG_HANGS, true, "not safe on this kernel"));
+	assert_true(hints_at(MRG_VERDICT_UNKNOWN, true, "It is unknown whether"));
+	assert_true(hints_at(MRG_REFUSED, true, "It is unknown whether"));
+	assert_false(hints_at(MRG_REFUSED, true, "not safe on this kernel"));
+	assert_non_null(strstr(selftest_hint(&raw, &none), "It is unknown whether"));
 	assert_null(strstr(selftest_hint(&raw, &none), "is not the cause"));
 }
 

@@ -354,7 +354,7 @@ static void slow_and_silent_clients_do_not_hold_up_others(void **state)
 	}
 }
 
-/* 100 connections that say nothing: the oldest make room, and are told why. */
+/* 100 connections that say nothing: the oldest make room, and get the reason. */
 static void silent_clients_cannot_use_up_the_server(void **state)
 {
 	int silent[100], fds[SHARE_MAX_FDS], told = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How endpoints meet, and who is told what when they do not. */
+/* How endpoints meet, and which side gets which error when they do not. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every mrguard header needs: visibility, and how failures are told. */
+/* What every mrguard header needs: visibility, and how failures are reported. */
 #ifndef MRGUARD_COMMON_H
 #define MRGUARD_COMMON_H
 

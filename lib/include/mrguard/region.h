@@ -62,8 +62,8 @@ struct mrg_open_opts {
  * plan, and mrg_mr_describe() says so.  A cap (mrguard_cap.ko) that is not
  * effective yet is not used later either.
  *
- * Return: 0; -EINVAL (unknown flag, non-zero unknown tail of @opts, shift or
- * fork policy that is none, also in MRGUARD_FORK); -ENOMEM; or the -errno of
+ * Return: 0; -EINVAL (unknown flag, non-zero unknown tail of @opts, invalid
+ * shift or fork policy, also in MRGUARD_FORK); -ENOMEM; or the -errno of
  * ibv_query_device().  A context may be used by any number of threads at once.
  */
 MRG_API int mrg_open(struct mrg_ctx **ctx, struct ibv_context *device,

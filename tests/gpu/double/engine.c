@@ -419,7 +419,7 @@ int double_attribute(void *data, int attribute, uint64_t ptr)
 	return LOCKED(attribute_locked(data, attribute, ptr));
 }
 
-/* Success and zeros for a pointer that is none. */
+/* Success and zeros for a pointer to no allocation. */
 int double_attributes(unsigned int count, int *attributes, void **data, uint64_t ptr)
 {
 	ENTER();
@@ -652,7 +652,7 @@ static int release_locked(uint64_t handle)
 	if (!handle)
 		return GPU_INVALID_VALUE;
 	if (!o)
-		crash("release of a handle that is none");
+		crash("release of an unknown handle");
 	if (!o->refs)
 		return GPU_INVALID_VALUE;
 	o->refs--;
@@ -671,7 +671,7 @@ static int properties_locked(struct gpu_prop *prop, uint64_t handle)
 	const struct object *o = object_find(handle);
 
 	if (!o)
-		crash("properties of a handle that is none");
+		crash("properties of an unknown handle");
 	*prop = o->prop;
 	if (o->imported) {
 		prop->handle_types = 0;
@@ -704,7 +704,7 @@ static int export_locked(int *out, uint64_t handle, int type)
 	int fd;
 
 	if (!o || !o->refs)
-		crash("export of a handle that is none");
+		crash("export of an unknown handle");
 	if (o->imported || type != GPU_HANDLE_POSIX_FD || !(o->prop.handle_types & type))
 		return GPU_INVALID_VALUE;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", o->vram->fd);
@@ -800,7 +800,7 @@ static int map_locked(uint64_t ptr, size_t size, uint64_t handle)
 	struct range *r;
 
 	if (!o || !o->refs)
-		crash("map of a handle that is none");
+		crash("map of an unknown handle");
 	if (!range_at(ptr, K_RESERVED) || range_at(ptr, K_MAPPED) || ptr % DOUBLE_GRANULE)
 		return GPU_INVALID_VALUE;
 	if (size != o->size)

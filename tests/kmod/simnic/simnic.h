@@ -154,7 +154,7 @@ struct simnic_seg {
 struct simnic_sglist {
 	unsigned int count;
 	u64 length;
-	/* What the requester is told where an address of it leads nowhere. */
+	/* The requester's status if an address of it leads nowhere. */
 	enum ib_wc_status stray;
 	struct simnic_seg seg[SIMNIC_MAX_SGE];
 };

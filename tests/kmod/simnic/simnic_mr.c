@@ -210,7 +210,7 @@ static int mr_add(struct simnic_mr *mr)
 
 static void mr_free(struct simnic_mr *mr)
 {
-	/* First, so that no move is told of it any more. */
+	/* First, so that no move is reported to it any more. */
 	if (!IS_ERR_OR_NULL(mr->umem))
 		ib_umem_release(mr->umem);
 	kvfree(mr->runs);

@@ -108,7 +108,7 @@ static void rq_flush(struct simnic_qp *qp)
 }
 
 /*
- * The operations.  Each returns what the requester is told.
+ * The operations.  Each returns the requester's status.
  */
 
 /* Finds the remote end of an RDMA or atomic operation, as the peer sees it. */
@@ -165,7 +165,7 @@ static int run_read(struct simnic_qp *qp, struct simnic_qp *peer)
 	return status;
 }
 
-/* What the requester is told of a receive that ended with @status. */
+/* The requester's status after a receive that ended with @status. */
 static int recv_nak(int status)
 {
 	switch (status) {

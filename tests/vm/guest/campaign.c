@@ -186,7 +186,7 @@ static void look(void *arg, const struct verify_span *span, const struct verify_
 	}
 }
 
-/* Wrong bytes; bails out where it cannot be told. */
+/* Wrong bytes; bails out if they cannot be counted. */
 static uint64_t verify(const struct layout *l, char *map, struct tested *t)
 {
 	const struct verify_truth truth = { mapped_read, mapped_write, map + l->offset };

@@ -45,7 +45,7 @@ static struct ibv_mr *register_12g(struct ibv_context *verbs, struct ibv_pd **pd
 	return mr;
 }
 
-/* A process that was told that the cap is set; it ends by itself after @seconds. */
+/* A process that read that the cap is set; it ends by itself after @seconds. */
 static pid_t start_holder(unsigned int seconds)
 {
 	int ready[2];
@@ -98,7 +98,7 @@ static void before_it_is_on(void)
 	   "JSON has state and walk");
 	ok(sh("setpriv --reuid 65534 --clear-groups mrguard cap on 2>/tmp/said") == 3 &&
 		   !sh("grep -q 'Only root may load' /tmp/said"),
-	   "who is not root is told that only root may");
+	   "a user other than root gets the message that only root may");
 }
 
 static void it_is_set_beside_an_mr_from_before(struct ibv_mr *mr)
@@ -161,7 +161,7 @@ static void who_holds_it_is_named(void)
 	char filter[64], command[160];
 
 	snprintf(filter, sizeof(filter), ".holders == [%d]", child);
-	ok(status_is(filter), "a process that was told is a holder");
+	ok(status_is(filter), "a process that read the state is a holder");
 	ok(sh("mrguard cap off 2>/tmp/said") == 3, "off fails while it is there");
 	snprintf(command, sizeof(command), "grep -q '^  %d exe$' /tmp/said", child);
 	ok(!sh(command), "and names it");

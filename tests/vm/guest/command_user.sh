@@ -34,7 +34,7 @@ blind="3 1 unknown null true"
 as_user mrguard plan "${buffer[@]}" "${iova[@]}" --json >"$tmp/blind" 2>"$tmp/message"
 is "$? $(grep -c 'no permission to open' "$tmp/message") $(jq -r '.verdict, .kernel, all(.pieces[]; .verdict == "safe")' "$tmp/blind" | xargs)" \
 	"$blind" \
-	"a user who may not ask is told so, and gets a plan that is right for any addresses"
+	"a user without the right to ask gets a message, and gets a plan that is right for any addresses"
 
 chgrp 65534 /dev/mrguard
 chmod 660 /dev/mrguard

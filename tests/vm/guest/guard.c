@@ -168,7 +168,7 @@ static void *registers(void *arg)
 }
 
 static volatile sig_atomic_t ticks;
-/* Memory, and a DMA-BUF that is none.  As with plain verbs, which allocates, the
+/* Memory, and a file that is not a DMA-BUF.  As with plain verbs, which allocates, the
  * program must not be inside malloc() when this comes. */
 static void on_tick(int number)
 {

@@ -290,7 +290,7 @@ static void buffers_that_cannot_be_written_give_efault(void **state)
 		blocks.blocks_cap = 1 << 20;
 		assert_int_equal(call(MRG_IOC_BLOCKS, &blocks), -EFAULT);
 		if (bad[i] == const_)
-			continue; /* zero lengths: a list can be read and is none */
+			continue; /* zero lengths: the list can be read, and is not valid */
 		list = blocks_of(bad[i], 65536, 0, PAGE);
 		if (bad[i] == half + 3 * MIB / 4)
 			for (uint64_t k = 0; k < MIB / 4 / 16; k++)

@@ -132,7 +132,7 @@ static void fail_each_piece(int fd, int err)
 		wrong += simnic_stat("simnic0", "mrs_live") != before.mrs;
 	}
 	printf("# %s\n", error.cause);
-	ok(!wrong, "failure with %s at each of %d pieces is told and undone", strerror(err),
+	ok(!wrong, "failure with %s at each of %d pieces is reported and undone", strerror(err),
 	   PIECES);
 	ok(!reg(fd, GIB, &mr) && mrg_mr_count(mr) == PIECES,
 	   "and then the same registration succeeds");
@@ -170,7 +170,7 @@ static void exporter_fails(void)
 		close(device);
 	}
 	after = look();
-	ok(!wrong, "an exporter that fails to map at any piece is told");
+	ok(!wrong, "an exporter that fails to map at any piece is reported");
 	ok(same(&before, &after), "and leaves all as before");
 }
 
@@ -193,7 +193,7 @@ static void short_fd(void)
 static void provider_without_dmabuf(void)
 {
 	ok(!run_command("LD_PRELOAD= %s without-shim >&2", "/proc/$PPID/exe"),
-	   "a provider without DMA-BUF MRs is told from a kernel without");
+	   "a provider without DMA-BUF MRs is distinguished from a kernel without");
 }
 
 static int without_shim(void)

@@ -512,7 +512,7 @@ int main(void)
 		     requests_behind_a_waiting_one_wait_too),
 		IS("what is behind an error is flushed, at both ends",
 		   what_is_behind_an_error_is_flushed),
-		IS("an access error is told as an event", an_access_error_is_told_as_an_event),
+		IS("an access error is reported as an event", an_access_error_is_told_as_an_event),
 		IS("moving to the error state flushes receives",
 		   moving_to_the_error_state_flushes_receives),
 		IS("a pair works again after a reset", a_pair_works_again_after_a_reset),
@@ -523,7 +523,7 @@ int main(void)
 		IS("a peer of another is not reached", a_peer_of_another_is_not_reached),
 		IS("an unconnected queue pair takes no send",
 		   an_unconnected_queue_pair_takes_no_send),
-		WITH(&few_cqe, "a completion queue that overruns is told as an event",
+		WITH(&few_cqe, "a completion queue that overruns is reported as an event",
 		     a_full_completion_queue_is_an_error),
 	};
 	int failed;

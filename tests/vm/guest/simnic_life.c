@@ -561,7 +561,7 @@ int main(void)
 		   the_nth_registration_fails_with_the_errno),
 		IS("all registrations after some fail", all_registrations_after_some_fail),
 		IS("a registration can be slow", a_registration_can_be_slow),
-		IS("the largest region is told and kept to",
+		IS("the largest region is reported and enforced",
 		   the_largest_region_is_told_and_kept_to),
 		IS("a largest page out of range is refused",
 		   a_largest_page_out_of_range_is_refused),

@@ -223,7 +223,7 @@ static void local_fault(struct kit_pair *p, struct kit_buffer *l, struct kit_buf
 	printf("# status %d, side %d, completion %u\n", result.status, (int)result.side,
 	       result.wc_status);
 	ok(result.status == -EFAULT && result.side == MRG_SIDE_LOCAL,
-	   "what this side's device refuses is told as this side's fault");
+	   "what this side's device refuses is reported as this side's fault");
 	ok(!kit_finish(p->ep, good, KIT_WAIT_MS) && !kit_wrong(r->bytes + 8192, 5000, 21),
 	   "and its neighbour is carried out");
 	if (mrg_dereg(sealed.mr))

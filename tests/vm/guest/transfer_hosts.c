@@ -208,7 +208,7 @@ static void serve(void)
 			send_description();
 		count++;
 	}
-	ok(count > 1, "host b did what it was told");
+	ok(count > 1, "host b did as requested");
 	/* They came meanwhile, and moved bytes without b's doing. */
 	ok(!mrg_listener_accept(listener, 0, &idle) && !mrg_listener_accept(listener, 0, &busy),
 	   "and others have come in the meantime");
@@ -496,7 +496,7 @@ static void the_command(void)
 		   ":18600 >bench.json && cp bench.json $MRG_OUT/ && "
 		   "[ $(jq '[.rows[] | select(.checked > 0 and .wrong == 0)] | length' bench.json) = 3 ]"),
 	   "`mrguard bench' finds every byte right");
-	ok(!ask_to_run("kill $(cat /tmp/pid)"), "the server ends when it is told to");
+	ok(!ask_to_run("kill $(cat /tmp/pid)"), "the server ends on request");
 }
 
 /* ---- host a: a host that vanishes ---- */

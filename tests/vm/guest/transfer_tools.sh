@@ -39,7 +39,7 @@ copy source "$peer" 2>err
 is "$?" 3 "a server that is not writable refuses to be written"
 try "and says how to change that" grep -q writable err
 end_server
-is "$?" 0 "a server ends when it is told to"
+is "$?" 0 "a server ends on request"
 
 head -c 2000001 /dev/urandom >new
 serve --writable --once source

@@ -223,7 +223,7 @@ static const struct {
 	int (*run)(const void *arg);
 } scenarios[] = {
 	{ "marked pieces are counted exactly, by their exact size", marked },
-	{ "cuts of memory never written before are told from those that heal",
+	{ "cuts of memory never written before are distinguished from those that heal",
 	  never_written_before },
 	{ "near the limit the exit status is 1 and fork protection is blamed", near_the_limit },
 	{ "gauges and samples carry the figures", gauges_and_samples },

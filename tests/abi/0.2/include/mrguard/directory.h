@@ -102,7 +102,7 @@ MRG_API int mrg_directory_withdraw(struct mrg_directory *directory, const char *
 				   uint64_t generation);
 
 /**
- * struct mrg_directory_entry - what is told of a name
+ * struct mrg_directory_entry - what the directory knows about a name
  * @lease_ms:	left of its lease
  * @bytes, @length: the publisher's
  * @reserved:	0
@@ -158,7 +158,7 @@ typedef void (*mrg_directory_watcher)(void *arg, enum mrg_directory_what what,
  *
  * A generation never goes back for a watcher: older entries are passed over.
  * Entries that mrg_directory_find() would refuse as -EBADMSG or -EPROTONOSUPPORT are
- * passed over.  After an error, call it again: what changed in between is told then.
+ * passed over.  After an error, call it again: it then reports what changed meanwhile.
  *
  * Return: the number of changes, 0 where @wait_ms passed without; or as
  * mrg_directory_open(), after at most @wait_ms and the timeout.

@@ -63,7 +63,7 @@ enum mrg_walk {
  *		 and move the wrong bytes
  * @MRG_HANGS:	 the kernel's walk never ends
  * @MRG_REFUSED: the kernel or the device refuses the registration
- * @MRG_VERDICT_UNKNOWN: the addresses are not known, so nothing can be said
+ * @MRG_VERDICT_UNKNOWN: the addresses are unknown, so there is no verdict
  */
 enum mrg_verdict {
 	MRG_SAFE,

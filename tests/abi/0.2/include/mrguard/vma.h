@@ -94,8 +94,8 @@ enum mrg_vma_state {
  * @families, @nfamilies: the same
  * @unlisted:	VMAs that are in no family listed
  * @state:	see enum mrg_vma_state
- * @fork_pieces: VMAs that are there because of fork protection, as far as can
- *		be told
+ * @fork_pieces: VMAs that exist because of fork protection, as far as is
+ *		known
  * @verdict, @remedy: for people
  */
 struct mrg_vma_report {
@@ -156,7 +156,7 @@ struct mrg_vma_opts {
  *
  * Memory is bounded (some 3 MiB), however long the files are.
  *
- * Return: 0; -EINVAL (@opts); -EBADMSG (a line that is none of maps or smaps);
+ * Return: 0; -EINVAL (@opts); -EBADMSG (a line that is not from maps or smaps);
  * -ENOMEM; -ENOENT (no such process or file); -EACCES (not the caller's to look
  * at); -errno of open(2) and read(2).
  */
