@@ -125,23 +125,25 @@ static bool is_plain(const struct mrg_descriptor *desc)
 	return !reserved;
 }
 
-/* The reader is the one judge of what a descriptor may hold. */
-static bool reads_back(const uint8_t *bytes, size_t length, const struct mrg_descriptor *desc)
+/* The reader is the one judge of what a descriptor may hold: 0, -EINVAL or -ENOMEM. */
+static int read_back(const uint8_t *bytes, size_t length, const struct mrg_descriptor *desc)
 {
 	struct mrg_descriptor again;
+	int ret = mrg_descriptor_decode(bytes, length, &again, NULL);
 	bool same;
 
-	if (mrg_descriptor_decode(bytes, length, &again, NULL))
-		return false;
+	if (ret)
+		return ret == -ENOMEM ? ret : -EINVAL;
 	same = again.device_count == desc->device_count && again.share_count == desc->share_count;
 	mrg_descriptor_release(&again);
-	return same;
+	return same ? 0 : -EINVAL;
 }
 
 ssize_t mrg_descriptor_encode(const struct mrg_descriptor *desc, void **bytes)
 {
 	size_t length = total_bytes(desc);
 	uint8_t *out;
+	int ret;
 
 	if (!length || !is_plain(desc))
 		return -EINVAL;
@@ -149,9 +151,10 @@ ssize_t mrg_descriptor_encode(const struct mrg_descriptor *desc, void **bytes)
 	if (!out)
 		return -ENOMEM;
 	write_all(out, desc, length);
-	if (!reads_back(out, length, desc)) {
+	ret = read_back(out, length, desc);
+	if (ret) {
 		free(out);
-		return -EINVAL;
+		return ret;
 	}
 	*bytes = out;
 	return (ssize_t)length;

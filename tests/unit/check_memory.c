@@ -20,44 +20,9 @@
 
 #include <mrguard/check.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
+#include "failing.h"
 
-#ifndef SANITIZED
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *p, size_t size);
-/* Seen by libc too, whose strdup() and fdopendir() allocate. */
-MRG_API void *malloc(size_t size);
-MRG_API void *calloc(size_t count, size_t size);
-MRG_API void *realloc(void *p, size_t size);
-
-static long countdown; /* the allocation that fails; 0: none */
-
-static bool fails(void)
-{
-	if (!countdown || --countdown)
-		return false;
-	errno = ENOMEM;
-	return true;
-}
-
-void *malloc(size_t size)
-{
-	return fails() ? NULL : __libc_malloc(size);
-}
-
-void *calloc(size_t count, size_t size)
-{
-	return fails() ? NULL : __libc_calloc(count, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-	return fails() ? NULL : __libc_realloc(p, size);
-}
-
+#ifndef FAILING_SANITIZED
 static char root[] = "/tmp/mrguard-check-XXXXXX";
 
 static void put(const char *path, const char *text)
@@ -151,10 +116,10 @@ static int check(long failing, struct mrg_check_report **report, bool *failed)
 					     .unit = "some.service" };
 	int ret;
 
-	countdown = failing;
+	failing_arm(failing, ENOMEM);
 	ret = mrg_check_run(&opts, report);
-	*failed = failing && !countdown;
-	countdown = 0;
+	*failed = failing && failing_count() >= failing;
+	failing_arm(0, 0);
 	return ret;
 }
 

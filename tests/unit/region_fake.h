@@ -95,6 +95,8 @@ static struct ibv_mr *fake_register(uint64_t offset, void *addr, size_t length, 
 		return NULL;
 	}
 	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return NULL;
 	mr->mr.addr = addr;
 	mr->mr.length = length;
 	mr->mr.pd = &host.pd;

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each allocation of the public functions fails once.  Each function that can
+ * say so says so, keeps nothing, and works the next time.
+ */
+#define DOUBLE_CUDA
+#include "gpu/double/unit.h"
+#undef MIB
+
+#include <sys/mman.h>
+
+#include <mrguard/cap.h>
+#include <mrguard/check.h>
+#include <mrguard/explain.h>
+#include <mrguard/gid.h>
+#include <mrguard/gpu.h>
+#include <mrguard/path.h>
+#include <mrguard/pool.h>
+#include <mrguard/share.h>
+#include <mrguard/vma.h>
+
+#include "failing.h"
+#include "registry/registry.h"
+#include "region_fake.h"
+
+#ifndef FAILING_SANITIZED
+#define WRAPS 0x700000000000ULL
+
+static struct mrg_sg wrapping[] = {
+	{ .addr = 0x100000000ULL, .len = 6ULL << 30 },
+	{ .addr = 0x900000000ULL, .len = 6ULL << 30 },
+};
+static char page_in_the_file[MIB];
+
+static int plans(void)
+{
+	const struct mrg_plan_opts opts = { .size = sizeof(opts),
+					    .iova = WRAPS,
+					    .length = 12ULL << 30,
+					    .walk = MRG_WALK_TRUNCATING };
+	struct mrg_plan *plan;
+	size_t count;
+	int ret = mrg_plan_make(wrapping, 2, &opts, &plan);
+
+	if (ret)
+		return ret;
+	assert_non_null(mrg_plan_pieces(plan, &count));
+	assert_non_null(mrg_plan_single(plan));
+	assert_non_null(mrg_plan_reason(plan));
+	mrg_plan_free(plan);
+	return 0;
+}
+
+/* region_open() is mrg_open() with a host of the test's. */
+static int registrations(void)
+{
+	struct mrg_ctx *ctx;
+	struct mrg_seg segs[16];
+	struct mrg_mr *mr;
+	int ret = region_open(&ctx, &host.verbs, NULL, &host.env);
+
+	if (ret)
+		return ret;
+	host.sg = wrapping;
+	host.sg_count = 2;
+	ret = reg_dmabuf(ctx, WRAPS, 12ULL << 30, NULL, &mr);
+	if (!ret) {
+		assert_true(mrg_keys(mr, WRAPS, 1 << 20, segs, 16) > 0);
+		assert_int_equal(mrg_dereg(mr), 0);
+	}
+	if (!ret)
+		ret = mrg_reg(ctx, &host.pd, page_in_the_file, sizeof(page_in_the_file), all_access,
+			      NULL, &mr);
+	if (!ret)
+		assert_int_equal(mrg_dereg(mr), 0);
+	mrg_close(ctx);
+	return ret;
+}
+
+static int shares(void)
+{
+	struct mrg_share_opts opts = { .size = sizeof(opts), .timeout_ms = 1000 };
+	struct mrg_memfd memfd = { .fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+				   .length = MIB };
+	struct mrg_import *import;
+	struct mrg_range *range;
+	struct mrg_share *share;
+	const void *bytes;
+	size_t length;
+	int ret = mrg_share_open(&share, &opts);
+
+	assert_int_equal(ftruncate(memfd.fd, MIB), 0);
+	assert_int_equal(fcntl(memfd.fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	if (!ret) {
+		ret = mrg_share_publish_memfds(share, &memfd, 1, &range);
+		if (!ret) {
+			length = mrg_range_token(range, &bytes);
+			ret = mrg_share_import(share, bytes, length, NULL, &import);
+			if (!ret)
+				mrg_import_release(import);
+			mrg_share_unpublish(range);
+		}
+		mrg_share_close(share);
+	}
+	close(memfd.fd);
+	return ret;
+}
+
+static const struct unit_chunk chunks[] = {
+	{ .size = 2 * MIB, .handle_types = 1, .rdma = true },
+	{ .size = 6 * MIB, .handle_types = 1, .rdma = true },
+};
+static struct unit_vmm vmm;
+static void *context;
+
+static int gpus(void)
+{
+	struct mrg_gpu_opts opts = { .size = sizeof(opts), .sysfs = "/nonexistent" };
+	struct mrg_export dmabufs;
+	struct mrg_gpu_list list;
+	struct mrg_mem mem;
+	struct mrg_gpu *gpu;
+	int ret = gpu_open_with(&gpu, &opts, &unit_loader, unit_nodes());
+
+	if (ret)
+		return ret;
+	ret = mrg_gpu_classify(gpu, vmm.addr, vmm.size, &mem);
+	if (!ret)
+		mrg_mem_release(&mem);
+	if (!ret)
+		ret = mrg_gpu_devices(gpu, &list);
+	if (!ret) {
+		mrg_gpu_list_release(&list);
+		ret = mrg_gpu_export(gpu, vmm.addr, vmm.size, NULL, &dmabufs);
+	}
+	if (!ret)
+		mrg_gpu_export_release(gpu, &dmabufs);
+	mrg_gpu_close(gpu);
+	return ret;
+}
+
+static int hosts(void)
+{
+	struct mrg_vma_opts vma = { .size = sizeof(vma) };
+	struct mrg_explain_opts why = { .size = sizeof(why),
+					.call = MRG_CALL_REG_MR,
+					.error = ENOMEM };
+	struct mrg_explanation explanation;
+	struct mrg_vma_report *report;
+	struct mrg_gid_facts *gids;
+	struct mrg_gid_entry *entries;
+	struct mrg_rdma_dev *devs;
+	struct mrg_cap_mr *mrs;
+	ssize_t count = mrg_rdma_list(host.sys, &devs);
+	int ret;
+
+	if (count < 0)
+		return (int)count;
+	free(devs);
+	ret = mrg_vma_report_make(&vma, &report);
+	if (ret)
+		return ret;
+	mrg_vma_report_free(report);
+	ret = mrg_explain(&why, &explanation);
+	if (ret)
+		return ret;
+	count = mrg_cap_before(&mrs);
+	if (count == -ENOMEM)
+		return (int)count;
+	if (count >= 0)
+		free(mrs);
+	ret = mrg_gid_open(&gids, host.root);
+	if (ret)
+		return ret;
+	count = mrg_gid_list(gids, "fake0", 1, &entries);
+	if (count >= 0)
+		free(entries);
+	mrg_gid_close(gids);
+	return count == -ENOMEM ? -ENOMEM : 0;
+}
+
+static int pools(void)
+{
+	const struct mrg_buf *buf;
+	struct mrg_pool *pool;
+	struct mrg_ctx *ctx;
+	int ret = region_open(&ctx, &host.verbs, NULL, &host.env);
+
+	if (ret)
+		return ret;
+	ret = mrg_pool_open(&pool, ctx, &host.pd, NULL);
+	if (!ret) {
+		ret = mrg_pool_get(pool, 5000, &buf);
+		if (!ret)
+			assert_int_equal(mrg_pool_put(buf), 0);
+		mrg_pool_trim(pool, 0);
+		mrg_pool_close(pool);
+	}
+	mrg_close(ctx);
+	return ret;
+}
+
+static int name_device(struct mrg_registry *in, struct registry_device *device)
+{
+	(void)in;
+	strcpy(device->name, "fake0");
+	return 0;
+}
+
+/* A descriptor's way to a peer and back. */
+static int describes(struct mrg_buffer *buffer)
+{
+	struct mrg_path_reason reasons[MRG_PROTO_COUNT];
+	struct mrg_descriptor desc, read;
+	struct mrg_path path;
+	void *bytes;
+	ssize_t length;
+	int ret = mrg_buffer_describe(buffer, 0, &desc);
+
+	if (ret)
+		return ret;
+	length = mrg_descriptor_encode(&desc, &bytes);
+	if (length >= 0) {
+		ret = mrg_descriptor_decode(bytes, (size_t)length, &read, NULL);
+		free(bytes);
+	} else {
+		ret = (int)length;
+	}
+	if (!ret) {
+		mrg_path_choose(&desc, &read, NULL, &path, NULL);
+		assert_true(mrg_explain_path(&desc, &read, NULL, reasons, NULL) > 0);
+		mrg_descriptor_release(&read);
+	}
+	mrg_descriptor_release(&desc);
+	return ret;
+}
+
+static int registers(struct mrg_registry *registry)
+{
+	const struct mrg_buffer_opts opts = { .size = sizeof(opts),
+					      .protocols = MRG_PROTO_BIT(MRG_PROTO_VERBS),
+					      .access = all_access };
+	struct mrg_buffer *buffer, *found;
+	int ret = mrg_buffer_register(registry, (uintptr_t)page_in_the_file,
+				      sizeof(page_in_the_file), &opts, &buffer);
+
+	if (ret)
+		return ret;
+	assert_int_equal(mrg_buffer_require(buffer, MRG_PROTO_BIT(MRG_PROTO_VERBS)), 0);
+	assert_int_equal(mrg_registry_find(registry, MRG_PROTO_VERBS, 0,
+					   (uintptr_t)page_in_the_file, 1, NULL, &found),
+			 0);
+	mrg_buffer_put(found);
+	ret = describes(buffer);
+	assert_int_equal(mrg_buffer_unregister(buffer, 0), 0);
+	return ret;
+}
+
+static int registries(void)
+{
+	const struct mrg_registry_device device = { .pd = &host.pd };
+	struct mrg_registry_opts opts = { .size = sizeof(opts),
+					  .devices = &device,
+					  .device_count = 1 };
+	struct registry_ops ops = registry_ops_real;
+	struct mrg_registry *registry;
+	int ret = region_open(&opts.ctx, &host.verbs, NULL, &host.env);
+
+	if (ret)
+		return ret;
+	ops.device = name_device;
+	ret = registry_open_with(&registry, &opts, &ops);
+	if (!ret) {
+		ret = registers(registry);
+		assert_int_equal(mrg_registry_close(registry), 0);
+	}
+	mrg_close(opts.ctx);
+	return ret;
+}
+
+static int checks(void)
+{
+	const struct mrg_check_opts opts = { .size = sizeof(opts), .root = host.root };
+	struct mrg_check_report *report;
+	int ret = mrg_check_run(&opts, &report);
+
+	if (!ret)
+		mrg_check_free(report);
+	return ret;
+}
+
+#define LIFE(name)                                                          \
+	static void name##_say_what_they_lack(void **state)                 \
+	{                                                                   \
+		(void)state;                                                \
+		/* The control: failures did arrive. */                     \
+		assert_true(failing_each(name, ENOMEM, ENOMEM, #name) > 0); \
+	}
+LIFE(plans)
+LIFE(registrations)
+LIFE(shares)
+LIFE(gpus)
+LIFE(hosts)
+LIFE(pools)
+LIFE(registries)
+LIFE(checks)
+
+static int set_up(void **state)
+{
+	fake_setup(state);
+	double_reset();
+	unit_loaded = true;
+	vmm = unit_vmm(chunks, 2);
+	unit_nodes();
+	double_primary_retain(&context, 0);
+	double_ctx_push(context);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	double_ctx_pop(&context);
+	unit_vmm_free(vmm);
+	return fake_teardown(state);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name##_say_what_they_lack, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(plans), TEST(registrations), TEST(shares),	    TEST(gpus),
+		TEST(hosts), TEST(pools),	  TEST(registries), TEST(checks),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("without memory", tests, NULL, NULL);
+}
+#else
+int main(void)
+{
+	puts("1..0 # SKIP a sanitizer's allocator cannot be replaced");
+	return 0;
+}
+#endif
