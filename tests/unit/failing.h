@@ -7,6 +7,7 @@
 #define UNIT_FAILING_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

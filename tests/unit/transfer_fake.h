@@ -414,6 +414,8 @@ static struct ibv_comp_channel *fake_create_channel(struct ibv_context *verbs)
 {
 	struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
 
+	if (!channel)
+		return NULL;
 	channel->context = verbs;
 	channel->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	return channel;
@@ -430,12 +432,20 @@ static struct ibv_cq *fake_create_cq(struct ibv_context *verbs, int cqe,
 				     struct ibv_comp_channel *channel)
 {
 	struct fake_cq *cq = calloc(1, sizeof(*cq));
+	void *ring = calloc((size_t)cqe, sizeof(*cq->ring));
+	void *numbers = calloc((size_t)cqe, sizeof(*cq->numbers));
 
+	if (!cq || !ring || !numbers) {
+		free(cq);
+		free(ring);
+		free(numbers);
+		return NULL;
+	}
 	cq->cq.context = verbs;
 	cq->cq.channel = channel;
 	cq->room = (uint32_t)cqe;
-	cq->ring = calloc(cq->room, sizeof(*cq->ring));
-	cq->numbers = calloc(cq->room, sizeof(*cq->numbers));
+	cq->ring = ring;
+	cq->numbers = numbers;
 	pthread_mutex_lock(&net.lock);
 	net.live_cqs++;
 	pthread_mutex_unlock(&net.lock);
@@ -506,6 +516,8 @@ static struct ibv_qp *fake_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 		return NULL;
 	}
 	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return NULL;
 	qp->nic = of_member(pd, struct fake_nic, pd);
 	qp->cq = (struct fake_cq *)init->send_cq;
 	qp->cap = init->cap;
@@ -567,6 +579,8 @@ static struct packet *make_packet(const struct ibv_send_wr *wr)
 {
 	struct packet *packet = calloc(1, sizeof(*packet));
 
+	if (!packet)
+		return NULL;
 	packet->wr_id = wr->wr_id;
 	packet->opcode = wr->opcode;
 	packet->signalled = wr->send_flags & IBV_SEND_SIGNALED;
@@ -581,15 +595,17 @@ static struct packet *make_packet(const struct ibv_send_wr *wr)
 }
 
 /* Data of an inline request is taken when it is posted. */
-static void take_inline(struct fake_qp *qp, struct packet *packet)
+static bool take_inline(struct fake_qp *qp, struct packet *packet)
 {
 	uint8_t *at;
 
 	if (packet->length > qp->cap.max_inline_data) {
 		net.stray++;
-		return;
+		return true;
 	}
 	at = packet->inlined = malloc(packet->length);
+	if (!at)
+		return false;
 	for (uint32_t i = 0; i < packet->sges; i++) {
 		memcpy(at,
 		       key_bytes(qp->nic, packet->sge[i].lkey, packet->sge[i].addr,
@@ -599,6 +615,7 @@ static void take_inline(struct fake_qp *qp, struct packet *packet)
 	}
 	packet->sges = 1;
 	packet->sge[0].length = (uint32_t)packet->length;
+	return true;
 }
 
 static int post_one(struct fake_qp *qp, const struct ibv_send_wr *wr)
@@ -614,8 +631,10 @@ static int post_one(struct fake_qp *qp, const struct ibv_send_wr *wr)
 	    (wr->opcode == IBV_WR_RDMA_READ && !qp->rd_atomic))
 		return EINVAL;
 	packet = make_packet(wr);
-	if (wr->send_flags & IBV_SEND_INLINE)
-		take_inline(qp, packet);
+	if (!packet || (wr->send_flags & IBV_SEND_INLINE && !take_inline(qp, packet))) {
+		free(packet);
+		return ENOMEM;
+	}
 	if (qp->last)
 		qp->last->next = packet;
 	else

@@ -96,7 +96,9 @@ static void before_it_is_on(void)
 	   "it names the state and the remedy");
 	ok(status_is(".state == \"off\" and .walk == env.MRG_WALK and .at_risk == true"),
 	   "JSON has state and walk");
-	ok(sh("setpriv --reuid 65534 --clear-groups mrguard cap on 2>/tmp/said") == 3 &&
+	/* The build folder may be where others cannot enter. */
+	sh("mkdir -p /tmp/bin && cp -L $MRG_BUILD/mrguard $MRG_BUILD/libmrguard*.so.[0-9] /tmp/bin");
+	ok(sh("setpriv --reuid 65534 --clear-groups /tmp/bin/mrguard cap on 2>/tmp/said") == 3 &&
 		   !sh("grep -q 'Only root may load' /tmp/said"),
 	   "a user other than root gets the message that only root may");
 }
