@@ -11,8 +11,9 @@
 #include "region/own_marks.h"
 
 struct live {
-	struct region_range range;
+	struct region_range range; /* first: the tree's key */
 	unsigned int count;
+	struct live *next; /* in the list of those left */
 };
 
 struct own_mark {
@@ -24,7 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct own_mark *marks;
 static size_t nmarks, marks_room;
 static void *registered; /* tsearch() tree of struct live */
-static struct region_range_list left; /* still marked after deregistration */
+static struct live *left; /* still marked after deregistration */
 
 static int by_range(const void *a, const void *b)
 {
@@ -56,13 +57,18 @@ static int add_live(struct region_range range)
 	return 0;
 }
 
-static void drop_live(struct region_range range)
+static void drop_live(struct region_range range, bool still_marked)
 {
 	struct live *live = find_live(range);
 
 	if (!live || --live->count)
 		return;
 	tdelete(live, &registered, by_range);
+	if (still_marked) {
+		live->next = left;
+		left = live;
+		return;
+	}
 	free(live);
 }
 
@@ -187,10 +193,10 @@ int region_own_marks_enter(struct region_range range, bool dontcopy)
 	return ret;
 }
 
-void region_own_marks_leave(struct region_range range)
+void region_own_marks_leave(struct region_range range, bool still_marked)
 {
 	pthread_mutex_lock(&lock);
-	drop_live(range);
+	drop_live(range, still_marked);
 	for (size_t i = 0; i < nmarks; i++) {
 		struct region_range part = region_range_overlap(marks[i].range, range);
 
@@ -203,21 +209,17 @@ void region_own_marks_leave(struct region_range range)
 	pthread_mutex_unlock(&lock);
 }
 
-void region_own_marks_left(struct region_range range)
-{
-	pthread_mutex_lock(&lock);
-	region_range_list_add(&left, range);
-	pthread_mutex_unlock(&lock);
-}
-
 void region_own_marks_retry(void)
 {
 	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < left.count; i++) {
-		region_fork_unmark(left.ranges[i].start, left.ranges[i].end);
-		for (size_t k = 0; k < nmarks; k++)
-			mark(region_range_overlap(marks[k].range, left.ranges[i]));
+	while (left) {
+		struct live *live = left;
+
+		left = live->next;
+		region_fork_unmark(live->range.start, live->range.end);
+		for (size_t i = 0; i < nmarks; i++)
+			mark(region_range_overlap(marks[i].range, live->range));
+		free(live);
 	}
-	region_range_list_release(&left);
 	pthread_mutex_unlock(&lock);
 }

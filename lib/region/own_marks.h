@@ -20,12 +20,10 @@
  * be cut for good); -ENOMEM; -errno of reading smaps.
  */
 int region_own_marks_enter(struct region_range range, bool dontcopy);
-/** region_own_marks_leave() - it was deregistered, or its registration failed */
-void region_own_marks_leave(struct region_range range);
-
-/** region_own_marks_left() - a deregistration could not unmark @range for want of VMAs;
- *  region_own_marks_retry() tries again */
-void region_own_marks_left(struct region_range range);
+/** region_own_marks_leave() - it was deregistered, or its registration failed
+ *  @still_marked: the deregistration could not unmark it for want of VMAs;
+ *  region_own_marks_retry() tries again.  Allocates nothing, so nothing is forgotten. */
+void region_own_marks_leave(struct region_range range, bool still_marked);
 void region_own_marks_retry(void);
 
 #endif

@@ -212,7 +212,7 @@ void region_vma_guard_after_reg(struct mrg_vma_guard *guard, uint64_t addr, uint
 		check_marks(guard, range);
 		return;
 	}
-	region_own_marks_leave(range);
+	region_own_marks_leave(range, false);
 	/* EAGAIN, ENOMEM and EINVAL are what a failed madvise leaves in errno; a
 	 * provider's own refusal does no harm to the counts. */
 	if ((result == -EAGAIN || result == -ENOMEM || result == -EINVAL) &&
@@ -224,17 +224,17 @@ void region_vma_guard_after_dereg(struct mrg_vma_guard *guard, uint64_t addr, ui
 				  int result)
 {
 	struct region_range range;
+	bool tight;
 
 	if (!guard || result || !region_fork_observe())
 		return;
 	range = pages_of(guard, addr, len);
 	/* Unmarking a part of a marked VMA cuts it; at the limit libibverbs
 	 * ignores that it could not. */
-	if (region_headroom_tight(&guard->room, VMAS_PER_MARK))
-		region_own_marks_left(range);
-	else
+	tight = region_headroom_tight(&guard->room, VMAS_PER_MARK);
+	if (!tight)
 		region_own_marks_retry();
-	region_own_marks_leave(range);
+	region_own_marks_leave(range, tight);
 }
 
 int region_vma_guard_headroom(struct mrg_vma_guard *guard, struct mrg_headroom *out)

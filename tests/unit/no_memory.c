@@ -21,6 +21,7 @@
 
 #include "failing.h"
 #include "registry/registry.h"
+#include "region/own_marks.h"
 #include "region_fake.h"
 
 #ifndef FAILING_SANITIZED
@@ -305,6 +306,30 @@ LIFE(pools)
 LIFE(registries)
 LIFE(checks)
 
+/* At the limit of VMAs libibverbs leaves pages marked; they are unmarked later. */
+static void pages_left_marked_are_not_forgotten(void **state)
+{
+	char *pages = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct region_range range = { (uintptr_t)pages, (uintptr_t)pages + 4096 };
+	struct region_range_list marked;
+	bool clipped;
+
+	(void)state;
+	assert_int_equal(ibv_fork_init(), 0);
+	assert_int_equal(region_own_marks_enter(range, false), 0);
+	assert_int_equal(madvise(pages, 4096, MADV_DONTFORK), 0);
+	failing_arm(1, ENOMEM);
+	region_own_marks_leave(range, true);
+	failing_arm(0, 0);
+	assert_int_equal(region_range_marked(range, &marked, &clipped), 0);
+	assert_int_equal(marked.count, 1);
+	region_range_list_release(&marked);
+	region_own_marks_retry();
+	assert_int_equal(region_range_marked(range, &marked, &clipped), 0);
+	assert_int_equal(marked.count, 0);
+	munmap(pages, 4096);
+}
+
 static int set_up(void **state)
 {
 	fake_setup(state);
@@ -329,8 +354,15 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(plans), TEST(registrations), TEST(shares),	    TEST(gpus),
-		TEST(hosts), TEST(pools),	  TEST(registries), TEST(checks),
+		TEST(plans),
+		TEST(registrations),
+		TEST(shares),
+		TEST(gpus),
+		TEST(hosts),
+		TEST(pools),
+		TEST(registries),
+		TEST(checks),
+		cmocka_unit_test(pages_left_marked_are_not_forgotten),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
