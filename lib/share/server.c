@@ -215,6 +215,14 @@ static bool passes(int code)
 	return code == -EAGAIN || code == -ETOOMANYREFS || code == -EMFILE || code == -ENOBUFS;
 }
 
+static void sent(struct share_server *server, struct client *client, int ret)
+{
+	if (passes(ret))
+		wait_a_little(server, client, ret);
+	else if (ret)
+		drop(server, client);
+}
+
 static void send_chunks(struct share_server *server, struct client *client)
 {
 	struct mrg_range *range = client->range;
@@ -247,10 +255,7 @@ static void send_chunks(struct share_server *server, struct client *client)
 		client->next += message.count;
 		client->trouble = 0;
 	}
-	if (passes(ret))
-		wait_a_little(server, client, ret);
-	else if (ret)
-		drop(server, client);
+	sent(server, client, ret);
 }
 
 static void send_handle(struct share_server *server, struct client *client)
@@ -266,9 +271,11 @@ static void send_handle(struct share_server *server, struct client *client)
 	share_head(&message.head, SHARE_HANDLE);
 	memcpy(message.handle, handle.bytes, sizeof(message.handle));
 	ret = share_send(client->fd, &message, sizeof(message), NULL, 0);
-	client->next = 1;
-	if (ret)
-		drop(server, client);
+	if (!ret) {
+		client->next = 1;
+		client->trouble = 0;
+	}
+	sent(server, client, ret);
 }
 
 static void serve(struct share_server *server, uint64_t now)

@@ -4,11 +4,27 @@
 #include "gpu/double/unit.h"
 
 #include <errno.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <mrguard/share.h>
 
+#include "share/message.h"
+
 #define ROCM(major, minor) ((major)*10000000 + (minor)*100000 + 1)
+
+/* How often the kernel still refuses a message with a handle, for a while. */
+static int refusals;
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	if (message->msg_iov[0].iov_len == sizeof(struct share_handle) && refusals > 0) {
+		errno = refusals-- % 2 ? ENOBUFS : EAGAIN;
+		return -1;
+	}
+	return syscall(SYS_sendmsg, fd, message, flags);
+}
 
 static const struct unit_chunk three[] = {
 	{ .size = 2 * MIB, .handle_types = 1 },
@@ -140,12 +156,40 @@ static void hipMalloc_memory_goes_by_handle_with_its_offset(void **state)
 	}
 }
 
+static void a_handle_is_sent_again_when_the_kernel_lacks_buffers(void **state)
+{
+	const void *bytes;
+	uint64_t addr;
+	size_t length;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	open_as(ROCM(5, 7));
+	double_gpu.devices = 2;
+	addr = double_alloc(DOUBLE_LEGACY, 4 * MIB, 1);
+	*(char *)(uintptr_t)addr = 42;
+	assert_int_equal(mrg_share_publish(share, addr, MIB, &range), 0);
+	length = mrg_range_token(range, &bytes);
+	refusals = 4;
+	pid = fork();
+	if (!pid)
+		_exit(peer(bytes, length, 0));
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(refusals, 0);
+	mrg_share_unpublish(range);
+	double_free(addr);
+	close_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(chunks_pass_in_each_release),
 		cmocka_unit_test(each_chunk_is_exported_once_however_many_import_it),
 		cmocka_unit_test(hipMalloc_memory_goes_by_handle_with_its_offset),
+		cmocka_unit_test(a_handle_is_sent_again_when_the_kernel_lacks_buffers),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
