@@ -7,24 +7,14 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "host/peermem.h"
 
-static bool registered(struct check_ctx *ctx)
+static bool any_is_there(struct check_ctx *ctx, const char *const *names)
 {
-	return host_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nv_mem/version") ||
-	       host_tree_exists(ctx->tree, "/sys/kernel/mm/memory_peers/nvidia-peermem/version");
-}
-
-/* A module that uses the core's peer symbols is one of its holders. */
-static bool linked(struct check_ctx *ctx)
-{
-	static const char *const links[] = { "ib_core/holders/nvidia_peermem",
-					     "ib_core/holders/nv_peer_mem",
-					     "ib_uverbs/holders/nvidia_peermem",
-					     "ib_uverbs/holders/nv_peer_mem" };
 	char path[96];
 
-	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
-		snprintf(path, sizeof(path), "/sys/module/%s", links[i]);
+	for (; *names; names++) {
+		snprintf(path, sizeof(path), "/sys/%s", *names);
 		if (host_tree_exists(ctx->tree, path))
 			return true;
 	}
@@ -114,11 +104,11 @@ void check_peermem(struct check_ctx *ctx)
 
 	if (!module)
 		not_loaded(ctx);
-	else if (registered(ctx))
+	else if (any_is_there(ctx, host_peermem_entries))
 		check_add(ctx, MRG_CHECK_OK, "",
 			  "The module is loaded and registered with the RDMA core.", "",
 			  "/sys/kernel/mm/memory_peers has its entry");
-	else if (linked(ctx))
+	else if (any_is_there(ctx, host_peermem_holders))
 		check_add(ctx, MRG_CHECK_OK, "",
 			  "The module is loaded and linked to the RDMA core.", "",
 			  "loaded, and holds ib_core (/sys/module/ib_core/holders)");

@@ -18,6 +18,7 @@
 #include "region/vma_guard.h"
 
 struct explain_pin_facts;
+struct mrg_gpu;
 
 /* Which DMA-BUF it is: never the same for two of them. */
 struct region_dmabuf_id {
@@ -66,6 +67,7 @@ struct region_device {
 	struct region_device *next;
 	struct ibv_context *verbs;
 	char name[64];
+	char pci_driver[32]; /* "mlx5_core"; "": not known */
 	bool has_pci;
 	struct mrg_pci_addr pci;
 	enum mrg_iommu iommu;
@@ -91,6 +93,7 @@ struct mrg_ctx {
 	struct mrg_mr *_Atomic stuck;
 	pthread_mutex_t lock; /* also guards what follows */
 	struct region_layout_cache *layout_cache;
+	struct mrg_gpu *gpu; /* made by the first mrg_reg_any() without one */
 };
 
 int region_open(struct mrg_ctx **out, struct ibv_context *device, const struct mrg_open_opts *opts,

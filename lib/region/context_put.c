@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include <mrguard/gpu.h>
+
 #include "region/request.h"
 
 void region_ctx_put(struct mrg_ctx *ctx)
@@ -14,6 +16,7 @@ void region_ctx_put(struct mrg_ctx *ctx)
 		free(device);
 	}
 	region_layout_cache_drop(ctx);
+	mrg_gpu_close(ctx->gpu);
 	region_vma_guard_close(ctx->guard);
 	if (ctx->dev && !ctx->keeps_dev)
 		ctx->env->dev_close(ctx->dev);

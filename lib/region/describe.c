@@ -45,14 +45,34 @@ static int grounds_error(const struct mrg_mr *mr)
 	return mr->decision->grounds == GROUNDS_LAYOUT_FAILED ? mr->decision->grounds_error : 0;
 }
 
+static size_t describe_parts(const struct mrg_mr *mr, char *text, size_t cap)
+{
+	size_t used = 0, room;
+	int len = snprintf(text, cap, "%zu MRs in %zu parts.", mr->count, mr->part_count);
+
+	for (size_t i = 0; len >= 0 && i < mr->part_count; i++) {
+		used += (size_t)len;
+		room = used < cap ? cap - used : 0;
+		len = snprintf(room ? text + used : NULL, room, " Part %zu: ", i + 1);
+		used += len > 0 ? (size_t)len : 0;
+		room = used < cap ? cap - used : 0;
+		len = (int)mrg_mr_describe(mr->parts[i], room ? text + used : NULL, room);
+	}
+	return used + (len > 0 ? (size_t)len : 0);
+}
+
 size_t mrg_mr_describe(const struct mrg_mr *mr, char *text, size_t cap)
 {
-	const struct mrg_plan *plan = region_decision_plan(mr->decision);
-	int error = grounds_error(mr), len;
+	const struct mrg_plan *plan;
+	int error, len;
 
+	if (mr->parts)
+		return describe_parts(mr, text, cap);
+	plan = region_decision_plan(mr->decision);
+	error = grounds_error(mr);
 	len = snprintf(
-		text, cap, "%zu MR%s (%s), kernel's walk %s%s; %s%s%s. %s%s", mr->count,
-		mr->count == 1 ? "" : "s",
+		text, cap, "%s%s%zu MR%s (%s), kernel's walk %s%s; %s%s%s. %s%s",
+		mr->way ? mr->way : "", mr->way ? ": " : "", mr->count, mr->count == 1 ? "" : "s",
 		plan ? mrg_strategy_name(mrg_plan_strategy(plan)) : "none",
 		mrg_walk_name(mr->ctx->dev_info.walk), region_counts_on_cap(mr) ? " (capped)" : "",
 		grounds_words(mr), error ? ": " : "", error ? strerror(-error) : "",

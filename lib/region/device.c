@@ -35,11 +35,8 @@ static const struct {
 	{ "hns3", "hns_roce_hw_v2", 31 },
 };
 
-static uint32_t bound_by_driver(const struct region_env *env, const char *dir)
+static uint32_t bound_by_driver(const struct region_env *env, const char *driver)
 {
-	char driver[64];
-
-	host_link_name(driver, sizeof(driver), "%s/driver", dir);
 	for (size_t i = 0; i < sizeof(known_bounds) / sizeof(known_bounds[0]); i++)
 		if (!strcmp(driver, known_bounds[i].pci_driver) &&
 		    host_module_in_tree(env->sys, known_bounds[i].rdma_module) &&
@@ -85,7 +82,8 @@ static void read_files(struct region_device *device, const struct region_env *en
 
 	device->has_pci = !mrg_importer_find(env->sys, device->name, &device->pci);
 	device_dir(device, env, dir, sizeof(dir));
-	device->page_shift_bound = bound_by_driver(env, dir);
+	host_link_name(device->pci_driver, sizeof(device->pci_driver), "%s/driver", dir);
+	device->page_shift_bound = bound_by_driver(env, device->pci_driver);
 	device->pick = host_pick_read(env->sys, device->name);
 	snprintf(class_dir, sizeof(class_dir), "%s/class/infiniband/%s", env->sys, device->name);
 	device->iommu = access(class_dir, F_OK) ? MRG_IOMMU_MODE_UNKNOWN : iommu_of(dir);

@@ -185,5 +185,5 @@ struct ibv_mr *mrg_mr_verbs(const struct mrg_mr *mr, size_t index)
 
 const struct mrg_plan *mrg_mr_plan(const struct mrg_mr *mr)
 {
-	return region_decision_plan(mr->decision);
+	return mr->parts ? NULL : region_decision_plan(mr->decision);
 }

@@ -58,6 +58,10 @@ struct mrg_mr {
 	bool marks_pages; /* libibverbs marks them where fork protection is on */
 	bool stuck; /* rolled back, but MRs of it would not go */
 	struct mrg_mr *next; /* the next stuck one */
+	const char *way; /* that mrg_reg_any() took; NULL: not made by it */
+	/* Handles that this one stands for, in order; NULL: it has MRs of its own. */
+	struct mrg_mr **parts;
+	size_t part_count;
 
 	/* One MR is the rule: no memory of its own for it. */
 	struct region_piece one_piece;
@@ -67,6 +71,27 @@ struct mrg_mr {
 
 /* Prepares look-up; length, pieces and count are set. */
 void region_mr_index(struct mrg_mr *mr);
+
+/**
+ * region_join() - one handle over others that follow one another
+ * @parts: at least one; taken over on success.  The parts of a joined one become
+ *	parts of the new handle.
+ *
+ * Return: 0; -ENOMEM, with the failure kept.
+ */
+int region_join(struct mrg_ctx *ctx, struct mrg_mr **parts, size_t count, struct mrg_mr **mr);
+/* Frees a joined handle, and none of its parts. */
+void region_join_free(struct mrg_mr *mr);
+
+/* Of a handle that has MRs of its own: */
+/* Deregisters it: 0, or -errno with the failure kept. */
+int region_own_dereg(struct mrg_mr *mr);
+/* Undoes a registration that its caller never sees; what does not go is tried again
+ * by later registrations. */
+void region_own_undo(struct mrg_mr *mr);
+
+/* The same, of any handle. */
+void region_mr_undo(struct mrg_mr *mr);
 
 /* One that can be shared, with a reference for the caller; NULL without memory. */
 struct region_decision *region_decision_new(const struct mrg_plan_opts *opts);

@@ -143,6 +143,14 @@ static void push_stuck(struct mrg_mr *mr)
 		;
 }
 
+void region_own_undo(struct mrg_mr *mr)
+{
+	if (dereg_all(mr, mr->count))
+		push_stuck(mr);
+	else
+		mr_free(mr);
+}
+
 /* The device may let go by now of what it did not. */
 static void retry_stuck(struct mrg_ctx *ctx)
 {
@@ -150,10 +158,7 @@ static void retry_stuck(struct mrg_ctx *ctx)
 
 	for (; mr; mr = next) {
 		next = mr->next;
-		if (dereg_all(mr, mr->count))
-			push_stuck(mr);
-		else
-			mr_free(mr);
+		region_own_undo(mr);
 	}
 }
 
@@ -336,12 +341,10 @@ int mrg_reg(struct mrg_ctx *ctx, struct ibv_pd *pd, void *addr, size_t length, i
 	return ret ? ret : reg(&req, mr);
 }
 
-int mrg_dereg(struct mrg_mr *mr)
+int region_own_dereg(struct mrg_mr *mr)
 {
 	int ret;
 
-	if (!mr)
-		return 0;
 	mr->length = 0;
 	ret = dereg_all(mr, mr->count);
 	if (ret)

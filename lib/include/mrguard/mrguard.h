@@ -2,13 +2,14 @@
 /*
  * Everything, of both libraries; link with pkg-config's
  *
- * mrguard		cap.h check.h common.h explain.h fork.h gpu.h host.h plan.h pool.h
+ * mrguard		any.h cap.h check.h common.h explain.h fork.h gpu.h host.h plan.h pool.h
  *			region.h share.h vma.h walk.h
  * mrguard-transfer	descriptor.h directory.h gid.h path.h registry.h transfer.h
  */
 #ifndef MRGUARD_MRGUARD_H
 #define MRGUARD_MRGUARD_H
 
+#include <mrguard/any.h>
 #include <mrguard/cap.h>
 #include <mrguard/check.h>
 #include <mrguard/common.h>

@@ -287,7 +287,8 @@ MRG_API size_t mrg_mr_count(const struct mrg_mr *mr);
 MRG_API struct ibv_mr *mrg_mr_verbs(const struct mrg_mr *mr, size_t index);
 /** mrg_mr_plan() - the plan that was carried out: pieces, strategy, verdict of
  *  a single MR.  Lives as long as the handle.  NULL: there was no memory to
- *  make it, as it is made late where one MR is plainly safe.  Any thread. */
+ *  make it, as it is made late where one MR is plainly safe; or mrg_reg_any()
+ *  registered the range part by part.  Any thread. */
 MRG_API const struct mrg_plan *mrg_mr_plan(const struct mrg_mr *mr);
 
 /**
