@@ -50,23 +50,18 @@ def floors(tree):
                        f'{", ".join([room] + may[room])} and public headers')
 
 
-def nm(path):
-    out = subprocess.run(["nm", "-g", path], check=True, capture_output=True, text=True).stdout
-    for line in out.splitlines():
-        *_, kind, name = line.split()
-        yield kind, name
-
-
 def objects(build):
     """{room/file: (symbols that it defines, symbols that it uses)}"""
-    found = {}
-    for path in sorted(build.glob("lib/*/*.o")):
-        symbols = list(nm(path))
-        found[f"{path.parent.name}/{path.stem}"] = (
-            {name for kind, name in symbols if kind not in "Uw"},
-            {name for kind, name in symbols if kind in "Uw"})
-    if not found:
+    paths = sorted(build.glob("lib/*/*.o"))
+    if not paths:
         sys.exit(f"{build}: no objects; run make all")
+    found = {f"{path.parent.name}/{path.stem}": (set(), set()) for path in paths}
+    # One run for all: each line is "PATH:VALUE KIND NAME".
+    out = subprocess.run(["nm", "-gA", *paths], check=True, capture_output=True, text=True).stdout
+    for line in out.splitlines():
+        path, _, symbol = line.partition(".o:")
+        *_, kind, name = symbol.split()
+        found["/".join(path.split("/")[-2:])][kind in "Uw"].add(name)
     return found
 
 
