@@ -518,6 +518,19 @@ static void a_range_past_bit_63_is_picked_as_since_09ea6837a043(void **state)
 	assert_int_equal(out.blocks, 2);
 }
 
+/* One byte over 4 GiB: a page of 8 GiB covers it, and none of 4 GiB does. */
+static void a_byte_too_many_takes_the_next_page(void **state)
+{
+	struct mrg_sg sg = { BASE, 8 * GiB };
+	struct mrg_outcome whole = judge(&sg, 1, 8 * GiB, 4 * GiB, ALL_PAGES, MRG_WALK_EXACT);
+	struct mrg_outcome more = judge(&sg, 1, 8 * GiB, 4 * GiB + 1, ALL_PAGES, MRG_WALK_EXACT);
+
+	(void)state;
+	assert_int_equal(whole.page_shift, 32);
+	assert_int_equal(more.page_shift, 33);
+	assert_int_equal(more.blocks, 1);
+}
+
 static void entries_below_the_host_page_are_still_addressed_right(void **state)
 {
 	/* 64 KiB pages: the MR's pages reach three entries beyond it at each end. */
@@ -599,6 +612,7 @@ int main(void)
 		cmocka_unit_test(older_walks_hang_on_one_entry_in_a_wide_page),
 		cmocka_unit_test(a_wrong_block_that_aliases_the_right_address_is_not_counted),
 		cmocka_unit_test(a_range_past_bit_63_is_picked_as_since_09ea6837a043),
+		cmocka_unit_test(a_byte_too_many_takes_the_next_page),
 		cmocka_unit_test(entries_below_the_host_page_are_still_addressed_right),
 		cmocka_unit_test(a_page_below_the_hosts_is_none_before_4fbc3a52cd4d),
 		cmocka_unit_test(sixteen_tib_in_4_kib_blocks_takes_no_step_per_block),

@@ -257,7 +257,27 @@ static int registers(struct mrg_registry *registry)
 	return ret;
 }
 
-static int registries(void)
+/* So many that the index has several levels. */
+static int crowd(struct mrg_registry *registry)
+{
+	const struct mrg_buffer_opts opts = { .size = sizeof(opts),
+					      .protocols = MRG_PROTO_BIT(MRG_PROTO_VERBS),
+					      .access = all_access };
+	struct mrg_buffer *buffers[100];
+	size_t count = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < 100 && !ret; i++) {
+		ret = mrg_buffer_register(registry, (uintptr_t)page_in_the_file + i * 4096, 4096,
+					  &opts, &buffers[i]);
+		count += !ret;
+	}
+	while (count)
+		assert_int_equal(mrg_buffer_unregister(buffers[--count], 0), 0);
+	return ret;
+}
+
+static int with_registry(int (*use)(struct mrg_registry *registry))
 {
 	const struct mrg_registry_device device = { .pd = &host.pd };
 	struct mrg_registry_opts opts = { .size = sizeof(opts),
@@ -272,11 +292,21 @@ static int registries(void)
 	ops.device = name_device;
 	ret = registry_open_with(&registry, &opts, &ops);
 	if (!ret) {
-		ret = registers(registry);
+		ret = use(registry);
 		assert_int_equal(mrg_registry_close(registry), 0);
 	}
 	mrg_close(opts.ctx);
 	return ret;
+}
+
+static int registries(void)
+{
+	return with_registry(registers);
+}
+
+static int crowds(void)
+{
+	return with_registry(crowd);
 }
 
 static int checks(void)
@@ -304,6 +334,7 @@ LIFE(gpus)
 LIFE(hosts)
 LIFE(pools)
 LIFE(registries)
+LIFE(crowds)
 LIFE(checks)
 
 /* At the limit of VMAs libibverbs leaves pages marked; they are unmarked later. */
@@ -354,15 +385,11 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(plans),
-		TEST(registrations),
-		TEST(shares),
-		TEST(gpus),
-		TEST(hosts),
-		TEST(pools),
-		TEST(registries),
-		TEST(checks),
-		cmocka_unit_test(pages_left_marked_are_not_forgotten),
+		TEST(plans),	  TEST(registrations),
+		TEST(shares),	  TEST(gpus),
+		TEST(hosts),	  TEST(pools),
+		TEST(registries), TEST(crowds),
+		TEST(checks),	  cmocka_unit_test(pages_left_marked_are_not_forgotten),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

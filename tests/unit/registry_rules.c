@@ -258,6 +258,33 @@ static void what_a_failed_roll_back_leaves_is_undone_at_closing(void **state)
 	registry = fake_open(FAKE_DEVICES);
 }
 
+static void closing_takes_what_is_registered_and_not_what_is_held(void **state)
+{
+	struct mrg_buffer *buffer = must_reg(A, MIB, BIT(VERBS));
+
+	(void)state;
+	must_reg(A + 2 * MIB, MIB, BIT(HOST_SHM));
+	assert_int_equal(mrg_buffer_hold(buffer), 0);
+	assert_int_equal(mrg_registry_close(registry), -EBUSY);
+	mrg_buffer_put(buffer);
+	fake_close(registry);
+	registry = fake_open(FAKE_DEVICES);
+}
+
+static void the_first_of_two_failures_is_told(void **state)
+{
+	struct mrg_buffer *buffer = must_reg(A, MIB, BIT(VERBS) | BIT(CUDA_IPC) | BIT(HOST_SHM));
+	struct mrg_error error;
+
+	(void)state;
+	fake.remove_fails = BIT(HOST_SHM) | BIT(CUDA_IPC);
+	assert_int_equal(mrg_buffer_unregister(buffer, 0), -EBUSY);
+	assert_int_equal(mrg_registry_last_error(registry, &error), 0);
+	assert_non_null(strstr(error.cause, mrg_protocol_name(MRG_PROTO_HOST_SHM)));
+	fake.remove_fails = 0;
+	must_unreg(buffer);
+}
+
 /* ---- overlaps ---- */
 
 static void overlaps_are_allowed_and_the_shortest_that_holds_all_is_taken(void **state)
@@ -489,8 +516,16 @@ static void malformed_options_are_refused(void **state)
 					      .lazy = BIT(VERBS),
 					      .protocols = BIT(CUDA_IPC) };
 	const struct mrg_buffer_opts far = { .size = sizeof(far), .device_mask = 4 };
+	static const struct mrg_registry_device devices[MRG_REGISTRY_MAX_DEVICES + 1];
+	const struct mrg_registry_opts many = { .size = sizeof(many),
+						.devices = devices,
+						.device_count = MRG_REGISTRY_MAX_DEVICES + 1 };
+	const struct mrg_registry_opts none = { .size = sizeof(none), .device_count = 1 };
+	struct mrg_registry *refused;
 
 	(void)state;
+	assert_int_equal(registry_open_with(&refused, &many, fake_used), -EINVAL);
+	assert_int_equal(registry_open_with(&refused, &none, fake_used), -EINVAL);
 	assert_int_equal(reg(A, 0, 0, &buffer), -EINVAL);
 	assert_int_equal(reg(UINT64_MAX, 2, 0, &buffer), -ERANGE);
 	assert_int_equal(reg(A, MIB, 1u << MRG_PROTO_COUNT, &buffer), -EINVAL);
@@ -548,6 +583,8 @@ int main(void)
 		RULE(a_retry_of_unregister_touches_only_what_is_left),
 		RULE(a_range_whose_rest_is_left_can_be_registered_again),
 		RULE(what_a_failed_roll_back_leaves_is_undone_at_closing),
+		RULE(closing_takes_what_is_registered_and_not_what_is_held),
+		RULE(the_first_of_two_failures_is_told),
 		RULE(overlaps_are_allowed_and_the_shortest_that_holds_all_is_taken),
 		RULE(a_part_is_found_where_no_buffer_holds_all),
 		RULE(a_buffer_may_end_with_the_address_space),
