@@ -447,5 +447,6 @@ int main(void)
 		ANY_TEST(without_a_gpu_library_no_handle_is_needed),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("any pointer", tests, NULL, NULL);
 }
