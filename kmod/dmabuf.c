@@ -5,6 +5,7 @@
  */
 #include <linux/capability.h>
 #include <linux/dma-buf.h>
+#include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
 #include <linux/dma-resv.h>
 #include <linux/iommu.h>
@@ -50,6 +51,20 @@ static int check_importer(struct pci_dev *pdev)
 	if (!device_for_each_child(&pdev->dev, (void *)2L, is_rdma) && !capable(CAP_SYS_ADMIN))
 		return -EPERM;
 	return 0;
+}
+
+/*
+ * Undoing a mapping that bounces copies the bounce buffer back over the memory,
+ * and on a device that is not coherent it drops what caches hold.  What somebody
+ * wrote between map and unmap would be lost, and a look writes nothing.  Mapping
+ * for reading by the device only is no way out: until 6.15 the attach maps as
+ * well, and both ways.
+ */
+static int check_mappings(struct device *dev)
+{
+	return dma_max_mapping_size(dev) != SIZE_MAX || !dev_is_dma_coherent(dev) ?
+		       -EADDRNOTAVAIL :
+		       0;
 }
 
 static u32 iommu_kind(struct device *dev)
@@ -135,6 +150,8 @@ static int look_for_importer(struct mrg_mapped *mapped, struct dma_buf *buf, mrg
 		goto put;
 	}
 	ret = check_importer(pdev);
+	if (!ret)
+		ret = check_mappings(&pdev->dev);
 	if (!ret)
 		ret = look_as(mapped, &pdev->dev, buf, look, arg);
 	device_unlock(&pdev->dev);

@@ -135,8 +135,9 @@ struct mrg_ioc_run {
  * -E2BIG; -EBADF (not an open fd); -EMEDIUMTYPE (the fd is no DMA-BUF);
  * -ENODEV (no such PCI function, or it went away); -ENXIO (not bound to a
  * driver, or bound to one that hands DMA to user space); -EPERM (importer
- * needs CAP_SYS_ADMIN); -ENOMEM; -EINTR; -EIO (the exporter mapped less than
- * the range); or what the exporter answered to attach or map.
+ * needs CAP_SYS_ADMIN); -EADDRNOTAVAIL (the importer's mappings bounce, or it is
+ * not coherent: undoing a mapping could undo writes); -ENOMEM; -EINTR; -EIO (the
+ * exporter mapped less than the range); or what the exporter answered to attach or map.
  *
  * One call fills at most MRG_LAYOUT_MAX_RUNS, however large @runs_cap is.
  */

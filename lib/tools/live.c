@@ -114,6 +114,12 @@ static int layout_failed(const struct live *live, int code, struct mrg_error *er
 			error, code, "layout", "Use sudo, or name an RDMA device.",
 			"The PCI function %s has no RDMA device below it, so it needs CAP_SYS_ADMIN.",
 			importer.text);
+	case -EADDRNOTAVAIL:
+		return base_error_set(
+			error, code, "layout",
+			"Register it with mrg_reg_dmabuf(), whose MRs are then right for any addresses.",
+			"Mappings of the PCI function %s bounce (SWIOTLB) or are not coherent, so a look could undo what others write.",
+			importer.text);
 	case -EINVAL:
 		return base_error_set(
 			error, code, "layout",
