@@ -62,9 +62,8 @@ static int check_importer(struct pci_dev *pdev)
  */
 static int check_mappings(struct device *dev)
 {
-	return dma_max_mapping_size(dev) != SIZE_MAX || !dev_is_dma_coherent(dev) ?
-		       -EADDRNOTAVAIL :
-		       0;
+	return dma_max_mapping_size(dev) != SIZE_MAX || !dev_is_dma_coherent(dev) ? -EADDRNOTAVAIL :
+										    0;
 }
 
 static u32 iommu_kind(struct device *dev)
