@@ -21,7 +21,7 @@ struct args {
 	struct mrg_check_opts opts;
 	bool prometheus;
 	struct output_args output;
-	bool quiet;
+	bool all;
 	const char *publish;
 };
 
@@ -39,7 +39,8 @@ static void parse_publish(const struct argp_state *state, const char *option, ch
 
 #define AT(field) ARGS_AT(struct args, field)
 static const struct args_option options[] = {
-	{ "quiet", NULL, "Leave out checks that are ok or do not apply", ARGS_FLAG, AT(quiet) },
+	{ "all", NULL, "Show evidence and meaning also of checks that are ok or do not apply",
+	  ARGS_FLAG, AT(all) },
 	{ "device", "DEVICE", "Only this RDMA device", ARGS_TEXT, AT(opts.device) },
 	{ .value = "process", .kind = ARGS_PROCESS, AT(opts.pid) },
 	{ "unit", "UNIT", "Judge the limits of this systemd unit", ARGS_TEXT, AT(opts.unit) },
@@ -115,6 +116,68 @@ static const enum mrg_check_verdict order[] = {
 };
 #define VERDICTS (sizeof(order) / sizeof(order[0]))
 
+static const struct mrg_check_result *first_of(const struct mrg_check_result *r, size_t count,
+					       enum mrg_check_verdict verdict)
+{
+	for (size_t i = 0; i < count; i++)
+		if (r[i].verdict == verdict)
+			return &r[i];
+	return NULL;
+}
+
+/* What is wrong, and what to do: of the first check that has the worst verdict. */
+static void print_answer(const struct term *term, const struct mrg_check_result *r, size_t count,
+			 const size_t *tally)
+{
+	enum mrg_check_verdict worst = tally[MRG_CHECK_FAIL] ? MRG_CHECK_FAIL :
+				       tally[MRG_CHECK_WARN] ? MRG_CHECK_WARN :
+							       MRG_CHECK_UNKNOWN;
+	const struct mrg_check_result *first = first_of(r, count, worst);
+	const char *what = worst == MRG_CHECK_FAIL ? "failed" :
+			   worst == MRG_CHECK_WARN ? "warned" :
+						     "could not tell";
+	char text[700];
+	size_t n;
+
+	if (!first) {
+		term_print(term, TERM_GOOD,
+			   "Nothing is wrong: no check failed, warned or was unknown.\n");
+		return;
+	}
+	n = tally[worst];
+	snprintf(text, sizeof(text), "%zu check%s %s%s %s%s%s: %s", n, n == 1 ? "" : "s", what,
+		 n == 1 ? "," : ", first", first->id, first->subject[0] ? " " : "", first->subject,
+		 first->meaning[0] ? first->meaning : first->evidence);
+	term_wrap(term, 0, text);
+	if (first->remedy[0]) {
+		snprintf(text, sizeof(text), "What to do: %s", first->remedy);
+		term_wrap(term, 0, text);
+	}
+}
+
+static void print_names(const struct term *term, const struct mrg_check_result *r, size_t count,
+			enum mrg_check_verdict verdict)
+{
+	char text[4096], *at = text;
+	size_t left = sizeof(text);
+
+	for (size_t i = 0; i < count; i++) {
+		int n;
+
+		if (r[i].verdict != verdict)
+			continue;
+		n = snprintf(at, left, "%s%s%s%s", at == text ? "" : ", ", r[i].id,
+			     r[i].subject[0] ? " " : "", r[i].subject);
+		if (n < 0 || (size_t)n >= left)
+			break;
+		at += n;
+		left -= (size_t)n;
+	}
+	if (at == text)
+		return;
+	term_paragraph(term, style_of(verdict), mrg_check_verdict_name(verdict), text);
+}
+
 static void print_text(const struct mrg_check_report *report, const struct args *args)
 {
 	size_t count, tally[VERDICTS] = { 0 };
@@ -122,18 +185,23 @@ static void print_text(const struct mrg_check_report *report, const struct args 
 	struct term term;
 
 	term_init(&term, stdout, args->output.colour);
-	for (size_t v = 0; v < VERDICTS; v++)
-		for (size_t i = 0; i < count; i++) {
-			if (r[i].verdict != order[v])
-				continue;
-			tally[order[v]]++;
-			if (!args->quiet ||
-			    (order[v] != MRG_CHECK_OK && order[v] != MRG_CHECK_SKIP))
-				print_result(&term, &r[i]);
+	for (size_t i = 0; i < count; i++)
+		tally[r[i].verdict]++;
+	print_answer(&term, r, count, tally);
+	putchar('\n');
+	for (size_t v = 0; v < VERDICTS; v++) {
+		if (!args->all && (order[v] == MRG_CHECK_OK || order[v] == MRG_CHECK_SKIP)) {
+			print_names(&term, r, count, order[v]);
+			continue;
 		}
-	printf("\n%zu ok, %zu likely, %zu warn, %zu fail, %zu unknown, %zu do not apply\n",
+		for (size_t i = 0; i < count; i++)
+			if (r[i].verdict == order[v])
+				print_result(&term, &r[i]);
+	}
+	printf("\n%zu ok, %zu likely, %zu warn, %zu fail, %zu unknown, %zu do not apply%s\n",
 	       tally[MRG_CHECK_OK], tally[MRG_CHECK_LIKELY], tally[MRG_CHECK_WARN],
-	       tally[MRG_CHECK_FAIL], tally[MRG_CHECK_UNKNOWN], tally[MRG_CHECK_SKIP]);
+	       tally[MRG_CHECK_FAIL], tally[MRG_CHECK_UNKNOWN], tally[MRG_CHECK_SKIP],
+	       args->all ? "" : "; --all shows the evidence of each");
 }
 
 static json_t *to_json(const struct mrg_check_report *report)
