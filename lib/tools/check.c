@@ -158,24 +158,14 @@ static void print_answer(const struct term *term, const struct mrg_check_result 
 static void print_names(const struct term *term, const struct mrg_check_result *r, size_t count,
 			enum mrg_check_verdict verdict)
 {
-	char text[4096], *at = text;
-	size_t left = sizeof(text);
+	struct term_names names = { .length = 0 };
 
-	for (size_t i = 0; i < count; i++) {
-		int n;
-
-		if (r[i].verdict != verdict)
-			continue;
-		n = snprintf(at, left, "%s%s%s%s", at == text ? "" : ", ", r[i].id,
-			     r[i].subject[0] ? " " : "", r[i].subject);
-		if (n < 0 || (size_t)n >= left)
-			break;
-		at += n;
-		left -= (size_t)n;
-	}
-	if (at == text)
-		return;
-	term_paragraph(term, style_of(verdict), mrg_check_verdict_name(verdict), text);
+	for (size_t i = 0; i < count; i++)
+		if (r[i].verdict == verdict)
+			term_names_add(&names, r[i].id, r[i].subject);
+	if (names.length)
+		term_paragraph(term, style_of(verdict), mrg_check_verdict_name(verdict),
+			       names.text);
 }
 
 static void print_text(const struct mrg_check_report *report, const struct args *args)

@@ -21,6 +21,7 @@ struct explain_args {
 	const char *root;
 	struct mrg_explain_opts opts;
 	struct output_args output;
+	bool all;
 };
 
 static int parse_errno(const char *word)
@@ -85,7 +86,8 @@ static const struct args_option options[] = {
 	{ "max-mr-size", "N", "Its largest MR", ARGS_NUMBER, AT(opts.max_mr_size) },
 	{ "mrs", "N", "MRs in use on it", ARGS_NUMBER, AT(opts.mrs) },
 	{ "max-mrs", "N", "The most MRs that it can have", ARGS_NUMBER, AT(opts.max_mrs) },
-	{ .help = "Source:" },
+	{ .help = "Source and output:" },
+	{ "all", NULL, "Show also why a cause is ruled out", ARGS_FLAG, AT(all) },
 	{ .kind = ARGS_GROUP, .group = root_options, AT(root) },
 	{ .kind = ARGS_GROUP, .group = output_options, AT(output) },
 	{ 0 },
@@ -143,12 +145,30 @@ static void print_finding(const struct term *term, const struct mrg_finding *fin
 		term_wrap(term, 10, finding->remedy);
 }
 
-static void print_text(const struct term *term, const struct mrg_explanation *explanation)
+/* What it is, and what to do about it; then the causes that are not ruled out. */
+static void print_text(const struct term *term, const struct mrg_explanation *explanation, bool all)
 {
+	const struct mrg_finding *first = &explanation->findings[0];
+	struct term_names ruled_out = { .length = 0 };
+
 	term_wrap(term, 0, explanation->summary);
+	if (first->likelihood == MRG_IS && first->remedy[0]) {
+		fputs("What to do: ", term->out);
+		term_wrap(term, 0, first->remedy);
+	}
 	fputc('\n', term->out);
-	for (int i = 0; i < MRG_CAUSES; i++)
-		print_finding(term, &explanation->findings[i]);
+	for (int i = 0; i < MRG_CAUSES; i++) {
+		const struct mrg_finding *finding = &explanation->findings[i];
+
+		if (all || finding->likelihood != MRG_IS_NOT)
+			print_finding(term, finding);
+		else
+			term_names_add(&ruled_out, mrg_cause_name(finding->cause), "");
+	}
+	if (ruled_out.length) {
+		term_print(term, style_of(MRG_IS_NOT), "%s\n", mrg_likelihood_name(MRG_IS_NOT));
+		term_wrap(term, 10, ruled_out.text);
+	}
 }
 
 static int print_json(const struct explain_args *args, const struct mrg_explanation *explanation)
@@ -198,7 +218,7 @@ static int show(const struct explain_args *args)
 			return EXIT_FAILED;
 	} else {
 		term_init(&term, stdout, args->output.colour);
-		print_text(&term, &explanation);
+		print_text(&term, &explanation, args->all);
 	}
 	return explanation.findings[0].likelihood == MRG_IS &&
 			       explanation.findings[1].likelihood != MRG_IS ?

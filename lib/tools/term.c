@@ -128,6 +128,18 @@ void term_paragraph(const struct term *term, enum term_style style, const char *
 	fputc('\n', term->out);
 }
 
+void term_names_add(struct term_names *names, const char *name, const char *subject)
+{
+	size_t room = sizeof(names->text) - names->length;
+	int n = snprintf(names->text + names->length, room, "%s%s%s%s", names->length ? ", " : "",
+			 name, subject[0] ? " " : "", subject);
+
+	if (n > 0 && (size_t)n < room)
+		names->length += (size_t)n;
+	else
+		names->text[names->length] = '\0';
+}
+
 /* The largest unit not above @bytes, as the exponent of 1024. */
 static unsigned int unit_of(uint64_t bytes)
 {

@@ -55,6 +55,15 @@ void term_wrap(const struct term *term, unsigned int indent, const char *text);
 void term_paragraph(const struct term *term, enum term_style style, const char *label,
 		    const char *text);
 
+/* Names, separated by commas; those for which there is no room are left out. */
+struct term_names {
+	char text[4096];
+	size_t length;
+};
+
+/** term_names_add() - "NAME", or "NAME SUBJECT" where @subject is not "" */
+void term_names_add(struct term_names *names, const char *name, const char *subject);
+
 struct term_size {
 	char text[40];
 };
