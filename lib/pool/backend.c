@@ -44,6 +44,7 @@ static int keys(void *handle, struct mrg_buf *buf)
 	buf->wire = seg.wire;
 	buf->lkey = seg.lkey;
 	buf->rkey = seg.rkey;
+	buf->mr = handle;
 	return 0;
 }
 

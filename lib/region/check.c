@@ -12,7 +12,7 @@
 #include "model/model.h"
 #include "region/request.h"
 
-static int check_opts(struct region_request *req, const struct mrg_reg_opts *opts)
+int region_check_opts(struct region_request *req, const struct mrg_reg_opts *opts)
 {
 	const struct mrg_reg_opts *o = &req->opts;
 	uint64_t owner = req->ctx->error_owner;
@@ -58,7 +58,7 @@ static int check_access(const struct region_request *req)
 	return 0;
 }
 
-static int check_range(const struct region_request *req)
+int region_check_range(const struct region_request *req)
 {
 	if (!req->length)
 		return base_fail(req->ctx->error_owner, -EINVAL, "check range",
@@ -73,12 +73,12 @@ static int check_range(const struct region_request *req)
 
 int region_check(struct region_request *req, const struct mrg_reg_opts *opts)
 {
-	int ret = check_opts(req, opts);
+	int ret = region_check_opts(req, opts);
 
 	if (!ret)
 		ret = check_access(req);
 	if (!ret)
-		ret = check_range(req);
+		ret = region_check_range(req);
 	return ret ? ret : region_device_get(req->ctx, req->pd->context, &req->device);
 }
 

@@ -107,4 +107,8 @@ void region_ctx_put(struct mrg_ctx *ctx);
 int region_device_get(struct mrg_ctx *ctx, struct ibv_context *verbs,
 		      const struct region_device **device);
 
+/* The facts of a device that is not opened; what only verbs tells stays 0. */
+void region_device_read(const struct region_env *env, const char *name,
+			struct region_device *device);
+
 #endif

@@ -89,6 +89,14 @@ static void read_files(struct region_device *device, const struct region_env *en
 	device->iommu = access(class_dir, F_OK) ? MRG_IOMMU_MODE_UNKNOWN : iommu_of(dir);
 }
 
+void region_device_read(const struct region_env *env, const char *name,
+			struct region_device *device)
+{
+	memset(device, 0, sizeof(*device));
+	snprintf(device->name, sizeof(device->name), "%s", name);
+	read_files(device, env);
+}
+
 static struct region_device *find_device(const struct mrg_ctx *ctx, const struct ibv_context *verbs)
 {
 	struct region_device *d = atomic_load_explicit(&ctx->devices, memory_order_acquire);
@@ -110,10 +118,9 @@ static int add_device(struct mrg_ctx *ctx, struct ibv_context *verbs, struct reg
 	device = calloc(1, sizeof(*device));
 	if (!device)
 		return -ENOMEM;
+	region_device_read(ctx->env, ibv_get_device_name(verbs->device), device);
 	device->verbs = verbs;
-	snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(verbs->device));
 	device->max_mr_size = attr.max_mr_size;
-	read_files(device, ctx->env);
 	device->next = atomic_load_explicit(&ctx->devices, memory_order_relaxed);
 	atomic_store_explicit(&ctx->devices, device, memory_order_release);
 	*out = device;

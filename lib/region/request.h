@@ -25,6 +25,8 @@ struct region_request {
 
 /* Each returns 0, or -errno with the failure kept for mrg_last_error(). */
 int region_check(struct region_request *req, const struct mrg_reg_opts *opts);
+int region_check_opts(struct region_request *req, const struct mrg_reg_opts *opts);
+int region_check_range(const struct region_request *req);
 int region_check_dmabuf(struct region_request *req, const struct mrg_dmabuf *buf);
 
 /* Decides: sets mr's decision and count.  @max_mr_size: 0, or a further limit. */
@@ -56,6 +58,11 @@ bool region_limit_hit(const struct region_request *req, const struct mrg_piece *
 		      const struct host_limits *limits);
 int region_explain(const struct region_request *req, int code, size_t index,
 		   const struct mrg_piece *piece, const struct host_limits *limits);
+
+/* mrg_cuts() in a world of the caller's. */
+ssize_t region_cuts(const struct region_env *env, int fd, const char *device, uint64_t iova,
+		    uint64_t offset, uint64_t length, const struct mrg_reg_opts *opts,
+		    uint64_t *cuts, size_t cap);
 
 /* Largest page in the range, 0 where all are ordinary. */
 uint64_t region_huge_page(const struct mrg_ctx *ctx, uint64_t addr, uint64_t length);

@@ -26,6 +26,9 @@ struct mrg_pool;
  * @size:	bytes, at least as many as asked for
  * @wire:	its address in work requests
  * @lkey, @rkey: its keys; one MR covers all of it
+ * @mr:		the handle that it is a part of: for mrg_mr_describe(), mrg_mr_plan()
+ *		and the others that only read.  The pool's; it lives at least until
+ *		the buffer is given back
  */
 struct mrg_buf {
 	void *addr;
@@ -33,7 +36,8 @@ struct mrg_buf {
 	uint64_t wire;
 	uint32_t lkey;
 	uint32_t rkey;
-	uint64_t reserved[2]; /* 0 */
+	const struct mrg_mr *mr;
+	uint64_t reserved[1]; /* 0 */
 };
 
 /**

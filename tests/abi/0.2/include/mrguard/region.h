@@ -83,7 +83,7 @@ MRG_API void mrg_close(struct mrg_ctx *ctx);
 
 /**
  * mrg_last_error() - why the calling thread's last failed call failed
- * @ctx: the context of that call; NULL asks about a failed mrg_open()
+ * @ctx: the context of that call; NULL asks about a failed mrg_open() or mrg_cuts()
  * @error: OUT
  *
  * Each thread keeps its own last failure, so another thread's cannot come in
@@ -300,6 +300,35 @@ MRG_API const struct mrg_plan *mrg_mr_plan(const struct mrg_mr *mr);
  * The words may change between versions.  Any thread.
  */
 MRG_API size_t mrg_mr_describe(const struct mrg_mr *mr, char *text, size_t cap);
+
+/**
+ * mrg_cuts() - where an engine's own registration must begin a new MR
+ * @fd: a DMA-BUF, not consumed; -1: ordinary memory of this process, at @iova
+ * @device: the RDMA device's name, "mlx5_0"
+ * @iova: of the first byte, as the MRs have it; piece n's is @iova + its cut
+ * @offset: of the first byte in the DMA-BUF; 0 for ordinary memory
+ * @length: bytes
+ * @opts: as for mrg_reg(), NULL for defaults.  The device's largest MR is not known
+ *	here: set @opts->max_mr_size.  MRG_STRATEGY_REBASE is refused.
+ * @cuts: OUT offsets from the range's start at which a further MR begins, ascending;
+ *	0 and @length are not among them
+ * @cap: room in @cuts; 0 just counts, @cuts may then be NULL
+ *
+ * For programs that register by verbs themselves, also by dlopen(3): it needs no
+ * context and no opened device, and keeps nothing.  It never counts on a cap
+ * (mrguard_cap.ko), since a cap holds only while a descriptor of the module is open.
+ * Each call opens /dev/mrguard, and asks the file of ib_core where the module does
+ * not know the walk (mrg_walk_ask_host(): some 20 ms).
+ *
+ * Return: the number of cuts, 0 where one MR is right; nothing was written if it is
+ * above @cap.
+ * -ENODEV: no RDMA device of that name
+ * and as mrg_reg_dmabuf() and mrg_reg(), of which nothing is registered.
+ * mrg_last_error() of NULL has the cause.  Any thread.
+ */
+MRG_API ssize_t mrg_cuts(int fd, const char *device, uint64_t iova, uint64_t offset,
+			 uint64_t length, const struct mrg_reg_opts *opts, uint64_t *cuts,
+			 size_t cap);
 
 #ifdef __cplusplus
 }
