@@ -3,9 +3,22 @@
  * Each allocation of the public functions fails once.  Each function that can
  * say so says so, keeps nothing, and works the next time.
  */
+#include "failing.h"
+
+/* The driver's double keeps its books whatever comes. */
+static inline void *calloc_of_double(size_t count, size_t size)
+{
+	long at = __atomic_exchange_n(&failing_at, 0, __ATOMIC_RELAXED);
+	void *p = calloc(count, size);
+
+	__atomic_store_n(&failing_at, at, __ATOMIC_RELAXED);
+	return p;
+}
+#define calloc calloc_of_double
 #define DOUBLE_CUDA
 #include "gpu/double/unit.h"
 #undef MIB
+#undef calloc
 
 #include <sys/mman.h>
 
@@ -19,19 +32,23 @@
 #include <mrguard/share.h>
 #include <mrguard/vma.h>
 
-#include "failing.h"
 #include "registry/registry.h"
 #include "region/own_marks.h"
+#include "region/request.h"
 #include "region_fake.h"
 
 #ifndef FAILING_SANITIZED
 #define WRAPS 0x700000000000ULL
 
-static struct mrg_sg wrapping[] = {
-	{ .addr = 0x100000000ULL, .len = 6ULL << 30 },
-	{ .addr = 0x900000000ULL, .len = 6ULL << 30 },
-};
+static struct mrg_sg wrapping[] = { { .addr = 0x100000000ULL, .len = 12ULL << 30 } };
 static char page_in_the_file[MIB];
+
+static const struct unit_chunk chunks[] = {
+	{ .size = 2 * MIB, .handle_types = 1, .rdma = true },
+	{ .size = 6 * MIB, .handle_types = 1, .rdma = true },
+};
+static struct unit_vmm vmm;
+static void *context;
 
 static int plans(void)
 {
@@ -41,7 +58,7 @@ static int plans(void)
 					    .walk = MRG_WALK_TRUNCATING };
 	struct mrg_plan *plan;
 	size_t count;
-	int ret = mrg_plan_make(wrapping, 2, &opts, &plan);
+	int ret = mrg_plan_make(wrapping, 1, &opts, &plan);
 
 	if (ret)
 		return ret;
@@ -63,7 +80,7 @@ static int registrations(void)
 	if (ret)
 		return ret;
 	host.sg = wrapping;
-	host.sg_count = 2;
+	host.sg_count = 1;
 	ret = reg_dmabuf(ctx, WRAPS, 12ULL << 30, NULL, &mr);
 	if (!ret) {
 		assert_true(mrg_keys(mr, WRAPS, 1 << 20, segs, 16) > 0);
@@ -75,6 +92,48 @@ static int registrations(void)
 	if (!ret)
 		assert_int_equal(mrg_dereg(mr), 0);
 	mrg_close(ctx);
+	return ret;
+}
+
+static int borders(void)
+{
+	uint64_t cuts[8];
+	ssize_t count;
+
+	host.sg = wrapping;
+	host.sg_count = 1;
+	count = region_cuts(&host.env, 5, "fake0", WRAPS, 0, 12ULL << 30, NULL, cuts, 8);
+	assert_true(count < 0 || count > 2);
+	return count < 0 ? (int)count : 0;
+}
+
+/* Of another process's GPU memory: published, and imported here. */
+static int gpu_shares(void)
+{
+	struct mrg_gpu_opts gpu_opts = { .size = sizeof(gpu_opts), .sysfs = "/nonexistent" };
+	struct mrg_share_opts opts = { .size = sizeof(opts), .timeout_ms = 1000 };
+	struct mrg_import *import;
+	struct mrg_range *range;
+	struct mrg_share *share;
+	const void *bytes;
+	size_t length;
+	int ret = gpu_open_with(&opts.gpu, &gpu_opts, &unit_loader, unit_nodes());
+
+	if (ret)
+		return ret;
+	ret = mrg_share_open(&share, &opts);
+	if (!ret) {
+		ret = mrg_share_publish(share, vmm.addr, vmm.size, &range);
+		if (!ret) {
+			length = mrg_range_token(range, &bytes);
+			ret = mrg_share_import(share, bytes, length, NULL, &import);
+			if (!ret)
+				mrg_import_release(import);
+			mrg_share_unpublish(range);
+		}
+		mrg_share_close(share);
+	}
+	mrg_gpu_close(opts.gpu);
 	return ret;
 }
 
@@ -106,13 +165,6 @@ static int shares(void)
 	close(memfd.fd);
 	return ret;
 }
-
-static const struct unit_chunk chunks[] = {
-	{ .size = 2 * MIB, .handle_types = 1, .rdma = true },
-	{ .size = 6 * MIB, .handle_types = 1, .rdma = true },
-};
-static struct unit_vmm vmm;
-static void *context;
 
 static int gpus(void)
 {
@@ -152,6 +204,12 @@ static int hosts(void)
 	struct mrg_gid_entry *entries;
 	struct mrg_rdma_dev *devs;
 	struct mrg_cap_mr *mrs;
+	struct mrg_fork_info fork_info;
+	struct mrg_near_place place = { .pci = "0000:01:00.0" };
+	struct mrg_near_nic nic;
+	struct mrg_pci_addr pci;
+	struct mrg_gid_choice choice;
+	const char *names[] = { "fake0" };
 	ssize_t count = mrg_rdma_list(host.sys, &devs);
 	int ret;
 
@@ -170,14 +228,27 @@ static int hosts(void)
 		return (int)count;
 	if (count >= 0)
 		free(mrs);
+	ret = mrg_importer_find(host.sys, "fake0", &pci);
+	if (ret)
+		return ret;
+	ret = mrg_near(host.root, &place, names, 1, &nic);
+	if (ret)
+		return ret;
+	ret = mrg_fork_query(&fork_info);
+	if (ret == -ENOMEM)
+		return ret;
 	ret = mrg_gid_open(&gids, host.root);
 	if (ret)
 		return ret;
 	count = mrg_gid_list(gids, "fake0", 1, &entries);
 	if (count >= 0)
 		free(entries);
+	ret = count == -ENOMEM ? -ENOMEM : 0;
+	/* The host has no GID, which is another error. */
+	if (!ret && mrg_gid_choose(gids, "fake0", 1, NULL, 0, NULL, &choice, NULL) == -ENOMEM)
+		ret = -ENOMEM;
 	mrg_gid_close(gids);
-	return count == -ENOMEM ? -ENOMEM : 0;
+	return ret;
 }
 
 static int pools(void)
@@ -330,6 +401,8 @@ static int checks(void)
 LIFE(plans)
 LIFE(registrations)
 LIFE(shares)
+LIFE(gpu_shares)
+LIFE(borders)
 LIFE(gpus)
 LIFE(hosts)
 LIFE(pools)
@@ -386,7 +459,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(plans),	  TEST(registrations),
-		TEST(shares),	  TEST(gpus),
+		TEST(shares),	  TEST(gpu_shares),
+		TEST(borders),	  TEST(gpus),
 		TEST(hosts),	  TEST(pools),
 		TEST(registries), TEST(crowds),
 		TEST(checks),	  cmocka_unit_test(pages_left_marked_are_not_forgotten),
