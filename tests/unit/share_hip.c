@@ -39,7 +39,7 @@ static struct mrg_import *import;
 
 static void open_as(int release)
 {
-	struct mrg_share_opts opts = { .size = sizeof(opts), .timeout_ms = 1000 };
+	struct mrg_share_opts opts = { .size = sizeof(opts), .timeout_ms = 30000 };
 
 	double_reset();
 	double_gpu.version = release;
