@@ -263,8 +263,15 @@ static int pools(void)
 	ret = mrg_pool_open(&pool, ctx, &host.pd, NULL);
 	if (!ret) {
 		ret = mrg_pool_get(pool, 5000, &buf);
-		if (!ret)
+		if (!ret) {
+			struct mrg_seg seg;
+
+			/* The handle that its keys are of. */
+			assert_int_equal(mrg_keys(buf->mr, (uintptr_t)buf->addr, 1, &seg, 1), 1);
+			assert_int_equal(seg.lkey, buf->lkey);
+			assert_int_equal(seg.wire, buf->wire);
 			assert_int_equal(mrg_pool_put(buf), 0);
+		}
 		mrg_pool_trim(pool, 0);
 		mrg_pool_close(pool);
 	}
