@@ -5,6 +5,8 @@
  */
 #include "failing.h"
 
+#ifndef FAILING_SANITIZED
+
 /* The driver's double keeps its books whatever comes. */
 static inline void *calloc_of_double(size_t count, size_t size)
 {
@@ -37,7 +39,6 @@ static inline void *calloc_of_double(size_t count, size_t size)
 #include "region/request.h"
 #include "region_fake.h"
 
-#ifndef FAILING_SANITIZED
 #define WRAPS 0x700000000000ULL
 
 static struct mrg_sg wrapping[] = { { .addr = 0x100000000ULL, .len = 12ULL << 30 } };

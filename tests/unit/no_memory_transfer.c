@@ -4,9 +4,10 @@
  * ends with an error or well, keeps nothing, and the next one works.
  */
 #include "failing.h"
-#include "transfer_fake.h"
 
 #ifndef FAILING_SANITIZED
+#include "transfer_fake.h"
+
 #define LENGTH 65536ull
 #define WAIT_MS 1000
 

@@ -4,6 +4,7 @@
 #include "gpu/double/unit.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,12 +16,17 @@
 #define ROCM(major, minor) ((major)*10000000 + (minor)*100000 + 1)
 
 /* How often the kernel still refuses a message with a handle, for a while. */
-static int refusals;
+static atomic_int refusals;
 
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	if (message->msg_iov[0].iov_len == sizeof(struct share_handle) && refusals > 0) {
-		errno = refusals-- % 2 ? ENOBUFS : EAGAIN;
+	int left = message->msg_iov[0].iov_len == sizeof(struct share_handle) ?
+			   atomic_load(&refusals) :
+			   0;
+
+	if (left > 0) {
+		atomic_store(&refusals, left - 1);
+		errno = left % 2 ? ENOBUFS : EAGAIN;
 		return -1;
 	}
 	return syscall(SYS_sendmsg, fd, message, flags);
