@@ -319,7 +319,7 @@ static void an_answer_is_kept_for_its_build_and_by_whom_may(void **state)
 {
 	static const char kept[] = "mrguard-kernelcode " MRG_VERSION_STRING
 				   "\nbuild-id 0102\nwalk 0x7\nend\nfile /kept\n";
-	char path[PATH_MAX];
+	char path[PATH_MAX], owned[PATH_MAX];
 
 	(void)state;
 	make_host();
@@ -331,8 +331,19 @@ static void an_answer_is_kept_for_its_build_and_by_whom_may(void **state)
 	snprintf(path, sizeof(path), "%s/run/mrguard/walk.0102", folder);
 	assert_int_equal(chmod(path, 0666), 0);
 	assert_int_equal(ask_host().walk, MRG_WALK_UNKNOWN);
-	/* What another version said is asked anew. */
 	assert_int_equal(chmod(path, 0644), 0);
+	/* Root does not believe a user, be the folder his too. */
+	if (!geteuid()) {
+		snprintf(owned, sizeof(owned), "%s/run/mrguard", folder);
+		assert_int_equal(chown(path, 65534, 65534), 0);
+		assert_int_equal(chown(owned, 65534, 65534), 0);
+		assert_int_equal(ask_host().walk, MRG_WALK_UNKNOWN);
+		assert_int_equal(chown(path, 0, 0), 0);
+		assert_int_equal(ask_host().walk, MRG_WALK_UNKNOWN);
+		assert_int_equal(chown(owned, 0, 0), 0);
+		assert_int_equal(ask_host().walk, MRG_WALK_TRUNCATING);
+	}
+	/* What another version said is asked anew. */
 	put_text("/run/mrguard/walk.0102",
 		 "mrguard-kernelcode 0.0.0\nbuild-id 0102\nwalk 0x7\nend\n");
 	assert_int_equal(ask_host().walk, MRG_WALK_UNKNOWN);
